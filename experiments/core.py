@@ -1,0 +1,89 @@
+"""The quality that issue 2 asks for: MAP at the end of the stream and online, steadiness, shards.
+
+    STREAMBITS_DATA=folder python experiments/core.py [--seeds 3]
+
+Protocol: landmarks are a uniform sample disjoint from the stream, the stream is shuffled, MAP is
+tie-aware at sigma_30 of the landmarks over 1000 queries drawn from the stream. Online means
+strictly online: each code is final before the next 500 rows are read.
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import streambits as sb
+from streambits.evaluation import datasets, metrics, truth
+
+SETTINGS = {  # name: landmarks, rows, bits, bar
+    "uniform": (500, 10000, 64, 0.93),
+    "covtype": (500, 20000, 64, 0.93),
+    "sift": (1000, 30000, 64, 0.57),
+    "mnist": (1000, 60000, 64, 0.63),
+    "cbm": (200, 11000, 32, 0.93),
+}
+BATCH, SHARDS, FIXED = 500, 16, 2000
+
+
+def measure(name: str, seed: int, build: Callable[..., sb.Learner] = sb.ssbc) -> dict[str, Any]:
+    """All figures for one data set and one seed."""
+    landmarks, length, bits, _ = SETTINGS[name]
+    train, rows = datasets.stream(name, landmarks, length, seed=seed)
+    threshold = sb.nearest(30).distance(train)
+    queries = truth.draw_queries(1000, len(rows), seed=seed)
+
+    def score(codes: sb.Codes) -> float:
+        return metrics.mean_average_precision(codes, rows, queries, threshold)
+
+    pieces = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
+    end = score(build(train, bits, seed=seed).learn(rows).coder().encode(rows))
+    changed: list[float] = []
+    fixed = rows[np.random.default_rng(seed).choice(len(rows), FIXED, replace=False)]
+
+    def watch(old: sb.Coder, new: sb.Coder) -> None:
+        changed.append(metrics.bits_changed(old.encode(fixed), new.encode(fixed)))
+
+    online = sb.encode_online(build(train, bits, seed=seed), pieces, on_refresh=watch)
+    strict = score(sb.Codes.concat([codes for _, codes in online]))
+    shards = [build(train, bits, seed=seed).learn(rows[i::SHARDS]) for i in range(SHARDS)]
+    whole = shards[0]
+    for shard in shards[1:]:
+        whole.merge(shard)
+    merged = score(whole.coder().encode(rows))
+    return {
+        "end": end,
+        "online": strict,
+        "ratio": strict / end,
+        "changed": float(np.mean(changed)),
+        "first": changed[0],
+        "merged": merged - end,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--data", nargs="*", default=list(SETTINGS))
+    options = parser.parse_args()
+    print(
+        f"{'data':8} {'bits':>4} {'bar':>5} {'seed':>4} {'end':>6} {'online':>6} {'ratio':>6} "
+        f"{'changed/refresh':>15} {'first':>7} {'16 shards - one pass':>20}"
+    )
+    for name in options.data:
+        if not datasets.available(name):
+            print(f"{name:8} not measured: its file is not in STREAMBITS_DATA")
+            continue
+        _, _, bits, bar = SETTINGS[name]
+        for seed in range(options.seeds):
+            got = measure(name, seed)
+            print(
+                f"{name:8} {bits:4} {bar:5} {seed:4} {got['end']:6.3f} {got['online']:6.3f} "
+                f"{got['ratio']:6.3f} {got['changed']:14.3%} {got['first']:7.2%} "
+                f"{got['merged']:+20.4f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""The only input validation, and the few array helpers that every layer shares.
+
+Rows may come as NumPy arrays, lists, data frames or arrays of any library that follows the array
+API standard (torch, CuPy, array-api-strict). They are checked once, here, and moved to the library,
+device and precision of the part that uses them.
+"""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_cupy_array,
+    is_numpy_array,
+    is_torch_array,
+)
+
+from streambits.errors import InputError
+
+Array = Any
+"""An array of any library; the standard has no static type for it yet."""
+
+__all__ = [
+    "Array",
+    "array_namespace",
+    "as_choice",
+    "as_count",
+    "as_number",
+    "as_rows",
+    "as_seed",
+    "beside",
+    "device",
+    "double",
+    "is_array_api_obj",
+    "is_numpy_array",
+    "move",
+    "nbytes",
+    "same",
+    "to_numpy",
+    "zeros",
+]
+
+
+def as_rows(
+    values: object, *, like: Array = None, width: int | None = None, name: str = "rows"
+) -> Array:
+    """Check rows and return them as a finite two-dimensional floating array.
+
+    like: an array whose library, device and precision the result takes; without it, float32 and
+    float64 stay, half precision and integers of up to 16 bits become float32, the rest float64.
+    width: the number of columns they must have.
+    Costs one pass over the values; copies only where something must change.
+    """
+    array = _as_array(values, name)
+    _check_shape(array, width, name)
+    array = _as_float(array, name)
+    if like is not None:
+        array = move(array, like)
+    _check_finite(array, name)
+    return array
+
+
+def _as_array(values: object, name: str) -> Array:
+    if is_array_api_obj(values):
+        return values
+    if hasattr(values, "tocsr"):
+        raise InputError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be read as an array: {error}") from error
+
+
+def _check_shape(array: Array, width: int | None, name: str) -> None:
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} must be two-dimensional, one row per vector; got one dimension of length "
+            f"{array.shape[0]}. Reshape your data: {name}.reshape(1, -1) for a single vector"
+        )
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} must be two-dimensional, one row per vector; got shape {tuple(array.shape)}"
+        )
+    if array.shape[0] == 0:
+        raise InputError(f"{name} is empty: 0 sample(s) (shape={tuple(array.shape)}); skip it")
+    if array.shape[1] == 0:
+        raise InputError(f"{name} has 0 feature(s) (shape={tuple(array.shape)})")
+    if width is not None and array.shape[1] != width:
+        raise InputError(
+            f"{name} has {array.shape[1]} columns, but this was built for {width}: "
+            f"pass {name} of shape (n, {width})"
+        )
+
+
+def _as_float(array: Array, name: str) -> Array:
+    xp = array_namespace(array)
+    if is_numpy_array(array) and array.dtype.kind not in "fiub":
+        array = _parse_objects(array, name)
+    if xp.isdtype(array.dtype, "complex floating"):
+        raise InputError(
+            f"{name} has the complex type {array.dtype}; Complex data not supported: "
+            f"pass real numbers"
+        )
+    if array.dtype in (xp.float32, xp.float64):
+        return array
+    if xp.isdtype(array.dtype, "real floating"):  # half precision or long double
+        small = xp.finfo(array.dtype).bits < 32
+    else:
+        small = array.dtype == xp.bool or xp.iinfo(array.dtype).bits <= 16
+    return xp.astype(array, xp.float32 if small else xp.float64)
+
+
+def _parse_objects(array: Array, name: str) -> Array:
+    """Accept object arrays that hold real numbers; refuse text, dates and the rest."""
+    if array.dtype.kind == "O" and not any(isinstance(v, str | bytes) for v in array.flat):
+        if any(isinstance(v, complex) for v in array.flat):
+            return array.astype(np.complex128)
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} holds something that is not a number: {error}") from error
+    if array.dtype.kind == "c":
+        return array
+    raise InputError(f"{name} has the type {array.dtype}, which is not numeric: convert it first")
+
+
+def _check_finite(array: Array, name: str) -> None:
+    xp = array_namespace(array)
+    if bool(xp.isfinite(xp.sum(array))):  # a single NaN or infinity makes the sum one
+        return
+    bad = ~xp.isfinite(array)
+    if bool(xp.any(bad)):  # otherwise only the sum overflowed
+        row, column = (int(i[0]) for i in xp.nonzero(bad))
+        value = float(array[row, column])
+        raise InputError(
+            f"{name}[{row}, {column}] is {'NaN' if value != value else value}: "
+            f"drop or fill such rows (NaN and infinity have no place in Euclidean space)"
+        )
+
+
+def to_numpy(array: Array) -> Array:
+    """The same values as a NumPy array on the host."""
+    if is_numpy_array(array):
+        return array
+    if is_torch_array(array):
+        return array.detach().cpu().numpy()
+    if is_cupy_array(array):
+        return array.get()
+    return np.from_dlpack(array)
+
+
+def move(array: Array, like: Array, dtype: Any = None) -> Array:
+    """`array` in the library, on the device and in the precision of `like`."""
+    xp = array_namespace(like)
+    dtype = like.dtype if dtype is None else dtype
+    if is_numpy_array(array) and is_numpy_array(like):
+        with np.errstate(over="ignore"):  # what overflows is found by the finite check
+            return array.astype(dtype, copy=False)
+    if array_namespace(array) is not xp:
+        array = xp.asarray(to_numpy(array), device=device(like))
+    if device(array) != device(like):
+        array = xp.asarray(array, device=device(like))
+    return xp.astype(array, dtype, copy=False)
+
+
+def zeros(shape: int | tuple[int, ...], like: Array) -> Array:
+    """Zeros in double precision, beside `like`."""
+    xp = array_namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=device(like))
+
+
+def double(array: Array) -> Array:
+    """`array` in double precision, copied only if it has another."""
+    xp = array_namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def beside(array: Array, like: Array) -> Array:
+    """`array` in the library and on the device of `like`, in its own precision."""
+    xp = array_namespace(like)
+    single = array_namespace(array).finfo(array.dtype).bits == 32
+    return move(array, like, xp.float32 if single else xp.float64)
+
+
+def nbytes(*arrays: Array) -> int:
+    """Bytes that the floating arrays hold together."""
+    return sum(math.prod(a.shape) * array_namespace(a).finfo(a.dtype).bits // 8 for a in arrays)
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two arrays of any library, or two plain values, are equal."""
+    if is_array_api_obj(left) and is_array_api_obj(right):
+        return np.array_equal(to_numpy(left), to_numpy(right))
+    return bool(left == right)
+
+
+def as_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """Check a whole number within limits."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    count = operator.index(value)
+    if count < least or (most is not None and count > most):
+        limits = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} is {count}; it must be {limits}")
+    return count
+
+
+def as_number(value: object, name: str, *, above: float | None = None) -> float:
+    """Check a finite real number, above a limit where one is given."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InputError(f"{name} is {value!r}; it must be a number")
+    number = float(value)
+    if not np.isfinite(number) or (above is not None and number <= above):
+        raise InputError(
+            f"{name} is {number}; it must be finite"
+            + (f" and above {above}" if above is not None else "")
+        )
+    return number
+
+
+def as_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
+    """Check one of a few names."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; choose one of {', '.join(choices)}")
+    return str(value)
+
+
+def as_seed(seed: object) -> int:
+    """An integer seed from an integer or a Generator (which is advanced by one draw)."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return as_count(seed, "seed", least=0)

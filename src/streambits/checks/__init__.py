@@ -1,0 +1,1 @@
+"""Checks: a conformance kit for features, sketches and learners of your own."""

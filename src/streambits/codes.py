@@ -1,0 +1,124 @@
+"""Codes: packed bits that know their length and their epoch."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import as_count
+from streambits.errors import EpochError, InputError
+
+MOST_BITS = 4096
+
+
+class Codes:
+    """n binary codes of `bits` bits each, as packed bytes.
+
+    Bit j of a code is bit j % 8 (counted from the least significant) of byte j // 8; bits past
+    the last are zero. Frozen: the bytes cannot be written to.
+
+    packed: (n, ceil(bits / 8)) uint8; bits: 1 to 4096; epoch: codes compare only within one.
+
+    >>> codes = Codes.from_bits([[True, False, True], [True, True, True]])
+    >>> codes.packed.tolist(), codes.hamming(codes).tolist()
+    ([[5], [7]], [[0, 1], [1, 0]])
+    """
+
+    __slots__ = ("bits", "epoch", "packed")
+
+    def __init__(self, packed: NDArray[np.uint8], bits: int, epoch: int = 0) -> None:
+        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.epoch = as_count(epoch, "epoch", least=0)
+        self.packed = _checked(packed, self.bits)
+
+    @classmethod
+    def from_bits(cls, bits: Any, epoch: int = 0) -> "Codes":
+        """Pack an (n, bits) array of truth values."""
+        truth = np.asarray(bits)
+        if truth.ndim != 2 or (truth.dtype != np.bool_ and not np.isin(truth, (0, 1)).all()):
+            raise InputError(
+                f"bits must be an (n, bits) array of truth values or of 0 and 1; "
+                f"got shape {truth.shape} and type {truth.dtype}"
+            )
+        packed = np.packbits(truth.astype(np.bool_), axis=1, bitorder="little")
+        return cls(packed, truth.shape[1], epoch)
+
+    @classmethod
+    def concat(cls, parts: Iterable["Codes"]) -> "Codes":
+        """One after another; all of one length and one epoch."""
+        parts = list(parts)
+        if not parts:
+            raise InputError("there are no codes to put together: pass at least one")
+        for part in parts[1:]:
+            parts[0]._check_comparable(part)
+        return cls(np.concatenate([p.packed for p in parts]), parts[0].bits, parts[0].epoch)
+
+    def unpack(self) -> NDArray[np.bool_]:
+        """(n, bits) truth values."""
+        bits = np.unpackbits(self.packed, axis=1, count=self.bits, bitorder="little")
+        return bits.view(np.bool_)
+
+    def hamming(self, other: "Codes") -> NDArray[np.uint16]:
+        """(n, other n) numbers of differing bits. Memory: two bytes a pair."""
+        self._check_comparable(other)
+        distances = np.zeros((len(self), len(other)), np.uint16)
+        for mine, theirs in zip(self._words().T, other._words().T, strict=True):
+            distances += np.bitwise_count(mine[:, None] ^ theirs[None, :])
+        return distances
+
+    def _words(self) -> NDArray[np.uint64]:
+        missing = -self.packed.shape[1] % 8
+        return np.pad(self.packed, ((0, 0), (0, missing))).view(np.uint64)
+
+    def _check_comparable(self, other: "Codes") -> None:
+        if self.bits != other.bits:
+            raise InputError(f"codes of {self.bits} and of {other.bits} bits do not compare")
+        if self.epoch != other.epoch:
+            raise EpochError(
+                f"codes of epochs {self.epoch} and {other.epoch} do not compare: "
+                f"encode the rows again with one coder"
+            )
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    @overload
+    def __getitem__(self, which: int) -> "Codes": ...
+    @overload
+    def __getitem__(self, which: slice | NDArray[Any] | list[int]) -> "Codes": ...
+    def __getitem__(self, which: Any) -> "Codes":
+        """The chosen codes; a single number gives one code, still as Codes."""
+        chosen = self.packed[which]
+        return Codes(np.atleast_2d(chosen), self.bits, self.epoch)
+
+    def __iter__(self) -> Iterator["Codes"]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Codes)
+            and (self.bits, self.epoch) == (other.bits, other.epoch)
+            and np.array_equal(self.packed, other.packed)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Codes({len(self)} x {self.bits} bits, epoch {self.epoch})"
+
+
+def _checked(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    packed = np.asarray(packed)
+    width = -(-bits // 8)
+    if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != width:
+        raise InputError(
+            f"packed codes of {bits} bits are an (n, {width}) array of uint8; got shape "
+            f"{packed.shape} and type {packed.dtype}. Truth values go to Codes.from_bits"
+        )
+    spare = 8 * width - bits
+    if spare and len(packed) and int(packed[:, -1].max()) >> (8 - spare):
+        raise InputError(f"bits past the {bits}th are set: these bytes hold longer codes")
+    view = packed.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,44 @@
+"""Every exception that streambits raises on purpose.
+
+All derive from `StreambitsError`; those about values also derive from `ValueError`, so code
+written for scikit-learn or NumPy catches them unchanged. A message names the value, the place
+and the remedy, and whatever raised it has changed nothing.
+"""
+
+
+class StreambitsError(Exception):
+    """Base of all errors of this package."""
+
+
+class InputError(StreambitsError, ValueError):
+    """Rows or a parameter that cannot be used."""
+
+
+class RankError(InputError):
+    """More bits were asked for than the data have independent directions."""
+
+
+class EpochError(StreambitsError, ValueError):
+    """Codes of two epochs were compared, or an epoch is not known."""
+
+
+class MergeError(StreambitsError, ValueError):
+    """Two parts that did not start from the same settings were merged."""
+
+
+class StorageError(StreambitsError, ValueError):
+    """A file is cut off, of something else, or of a newer format."""
+
+
+class MissingExtraError(StreambitsError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package '{package}', which is not installed: "
+            f"pip install 'streambits[{extra}]'"
+        )
+
+
+class LandmarkWarning(UserWarning):
+    """Landmarks were taken from the first rows of a stream, which may not be a uniform sample."""

@@ -1,0 +1,1 @@
+"""Evaluation: how good codes are, on data and against the truth."""

@@ -1,0 +1,73 @@
+"""How well Hamming distances rank true neighbours."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.codes import Codes
+from streambits.evaluation.truth import near_blocks
+
+
+def average_precision(
+    distances: NDArray[np.integer[Any]], near: NDArray[np.bool_], levels: int
+) -> NDArray[np.float64]:
+    """(queries,) average precision, its expected value over random orders of ties.
+
+    distances: (queries, n) whole numbers below `levels`; near: (queries, n). A query with no true
+    neighbour gives NaN: there is nothing to find.
+
+    In a group of equal distances with c items, t of them true, N items and T true ones before,
+    the item at place i is true with chance t / c and then has
+    T + 1 + (i - 1)(t - 1)/(c - 1) true items up to itself among N + i. The sum over i has a
+    closed form in harmonic numbers (McSherry & Najork, ECIR 2008).
+    """
+    count = _histogram(distances, levels)
+    true = _histogram(np.where(near, distances, levels), levels + 1)[:, :-1]
+    before, true_before = _before(count), _before(true)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, distances.shape[1] + 1))])
+    reciprocal = harmonic[before + count] - harmonic[before]
+    places = count - (before + 1) * reciprocal  # the sum of (i - 1) / (N + i)
+    companions = (true - 1) / np.maximum(count - 1, 1)
+    share = true / np.maximum(count, 1)
+    total = (share * ((true_before + 1) * reciprocal + companions * places)).sum(axis=1)
+    relevant = true.sum(axis=1)
+    return np.where(relevant > 0, total / np.maximum(relevant, 1), np.nan)
+
+
+def mean_average_precision(
+    codes: Codes, rows: NDArray[Any], queries: NDArray[np.intp], threshold: float
+) -> float:
+    """MAP of ranking all other rows by Hamming distance to each query.
+
+    rows: (n, d), codes: theirs; queries: places of rows that are queries, each left out of its own
+    results; threshold: neighbours are rows within it. Queries with no neighbour are left out.
+    """
+    scores = []
+    for some, near in near_blocks(rows, queries, threshold):
+        distances = codes[some].hamming(codes)
+        itself = np.ones_like(near)
+        itself[np.arange(len(some)), some] = False
+        kept = (len(some), len(rows) - 1)
+        scores.append(
+            average_precision(
+                distances[itself].reshape(kept), near[itself].reshape(kept), codes.bits + 1
+            )
+        )
+    return float(np.nanmean(np.concatenate(scores)))
+
+
+def bits_changed(before: Codes, after: Codes) -> float:
+    """The share of bits that differ between two encodings of the same rows."""
+    return float((before.unpack() ^ after.unpack()).mean())
+
+
+def _histogram(values: NDArray[np.integer[Any]], levels: int) -> NDArray[np.int64]:
+    """(queries, levels): how often each query has each value."""
+    queries = len(values)
+    flat = values.astype(np.int64) + levels * np.arange(queries)[:, None]
+    return np.bincount(flat.ravel(), minlength=queries * levels).reshape(queries, levels)
+
+
+def _before(count: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.cumsum(count, axis=1) - count

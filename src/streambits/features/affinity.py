@@ -1,0 +1,134 @@
+"""Gaussian affinity to a few landmarks (Algorithm 2 of the paper)."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_number,
+    as_rows,
+    beside,
+    double,
+    nbytes,
+)
+from streambits.errors import InputError
+from streambits.features.bandwidth import Bandwidth, denominator, nearest
+
+TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
+
+
+class GaussianAffinity:
+    """w(q)_i = exp(-||q - landmark_i||^2 / bandwidth).
+
+    The squares are expanded, so a block of rows costs one matrix product of n x d x m and one
+    exponential a pair. Rows are first taken relative to the landmarks' mean, so a common offset,
+    however large, costs no precision; landmarks too far apart for single precision switch the
+    product to double.
+
+    landmarks: (m, d), m >= 2; bandwidth: the denominator, as a number or by `nearest(30)` (the
+    default), `all_pairs()` or any factor of them.
+
+    >>> GaussianAffinity([[0.0, 0.0], [1.0, 0.0]], bandwidth=1.0)(np.array([[0.0, 0.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    def __init__(self, landmarks: Array, bandwidth: Bandwidth | float | None = None) -> None:
+        self.landmarks = as_rows(landmarks, name="landmarks")
+        if self.landmarks.shape[0] < 2:
+            raise InputError("there is 1 landmark; affinities need at least 2: pass more rows")
+        bandwidth = nearest(30) if bandwidth is None else bandwidth
+        self.bandwidth = denominator(bandwidth, self.landmarks)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """[x, |x|^2, 1] @ operand = -|x - landmark|^2 / bandwidth, x relative to the centre."""
+        xp = array_namespace(self.landmarks)
+        landmarks = double(self.landmarks)
+        self._centre = _single(xp.mean(landmarks, axis=0))
+        landmarks = landmarks - self._centre
+        squares = xp.vecdot(landmarks, landmarks)
+        ones = xp.ones_like(squares)
+        columns = (2 * landmarks.T, -ones[None, :], -squares[None, :])
+        self._operand = xp.concat(columns, axis=0) / self.bandwidth
+        self._farthest = float(xp.max(squares))
+        coarse = xp.astype(self._operand, self.landmarks.dtype, copy=False)
+        self._operands = {coarse.dtype: coarse, self._operand.dtype: self._operand}
+        self._double = self._relative_error(coarse.dtype, self._farthest) > TOLERANCE
+
+    @property
+    def inputs(self) -> int:
+        return int(self.landmarks.shape[1])
+
+    @property
+    def width(self) -> int:
+        return int(self.landmarks.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.landmarks, self._centre, *self._operands.values())
+
+    @property
+    def like(self) -> Array:
+        return self.landmarks
+
+    def __call__(self, rows: Array) -> Array:
+        xp = array_namespace(rows)
+        rows = self._relative(rows)
+        squares = xp.vecdot(rows, rows)
+        if not bool(xp.all(xp.isfinite(squares))):
+            return self._of_huge(rows)
+        extended = xp.concat([rows, squares[:, None], xp.ones_like(squares)[:, None]], axis=1)
+        exponents = extended @ self._operands[rows.dtype]
+        if bool(xp.max(exponents) > 0):  # by rounding, where a row is a landmark
+            exponents = xp.minimum(exponents, xp.zeros_like(exponents))
+        if isinstance(exponents, np.ndarray):  # in place: half the memory traffic
+            return np.exp(exponents, out=exponents)
+        return xp.exp(exponents)
+
+    def _relative(self, rows: Array) -> Array:
+        rows = double(rows) if self._double else rows
+        return rows - array_namespace(rows).astype(self._centre, rows.dtype, copy=False)
+
+    def _of_huge(self, rows: Array) -> Array:
+        """Rows whose squared length overflows: once more in double precision."""
+        xp = array_namespace(rows)
+        if rows.dtype == xp.float64:
+            raise InputError(
+                f"rows reach {float(xp.max(xp.abs(rows))):.3g} from the landmarks' mean and their "
+                f"squared distances overflow: scale the data"
+            )
+        wide = double(rows) + self._centre
+        return xp.astype(self(wide), rows.dtype)
+
+    def noise(self, rows: Array) -> Array:
+        xp = array_namespace(rows)
+        rows = self._relative(rows)
+        return self._relative_error(rows.dtype, xp.vecdot(rows, rows) + self._farthest)
+
+    def _relative_error(self, dtype: object, squares: Any) -> Any:
+        """A sum of K rounded products errs by about sqrt(K) units of its absolute sum."""
+        unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
+        return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self.bandwidth * squares)
+
+    def on(self, like: Array) -> Self:
+        return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})
+
+    def state(self) -> dict[str, Any]:
+        return {"landmarks": self.landmarks, "bandwidth": self.bandwidth}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(state["landmarks"], as_number(state["bandwidth"], "bandwidth", above=0))
+
+    def __repr__(self) -> str:
+        shape = f"{self.width} landmarks of {self.inputs} columns"
+        return f"GaussianAffinity({shape}, bandwidth={self.bandwidth:.6g})"
+
+
+def _single(centre: Array) -> Array:
+    """Round to single precision, where it fits: then float32 rows are shifted without error."""
+    xp = array_namespace(centre)
+    rounded = double(xp.astype(centre, xp.float32))
+    return xp.where(xp.isfinite(rounded), rounded, centre)

@@ -1,0 +1,102 @@
+"""Bandwidths: the denominator b of the affinity exp(-distance^2 / b).
+
+`nearest(30)` is the square of the paper's sigma_30, the mean distance of a landmark to its 30th
+neighbour; `all_pairs()` is the square of sigma_all, the mean distance over all pairs. Any factor
+of them (`4 * nearest(30)`) or a plain number will do. The paper prints both sigma and sigma^2 as
+the denominator; only the square has the unit of a squared distance. `power=1` gives the former.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from streambits._arrays import Array, as_count, as_number, double, to_numpy
+from streambits._threads import one_blas_thread
+from streambits.errors import InputError
+
+BLOCK = 1024  # rows of the distance matrix held at a time
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """factor x (a typical distance among the landmarks) ** power.
+
+    neighbour: the mean distance to that many-th neighbour, or None for the mean over all pairs.
+    With fewer landmarks than that, the farthest counts.
+    """
+
+    neighbour: int | None = 30
+    power: int = 2
+    factor: float = 1.0
+
+    def __mul__(self, factor: float) -> Self:
+        return replace(
+            self, factor=self.factor * as_number(factor, "the bandwidth's factor", above=0)
+        )
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Self:
+        return self * (1 / as_number(divisor, "the bandwidth's divisor", above=0))
+
+    def of(self, landmarks: Array) -> float:
+        """The denominator for these landmarks. Costs m^2 d; memory m x 1024."""
+        return self.factor * math.pow(self.distance(landmarks), self.power)
+
+    def distance(self, landmarks: Array) -> float:
+        """The typical distance itself: the paper's sigma."""
+        count = landmarks.shape[0]
+        if count < 2:
+            raise InputError(f"{count} landmark(s) have no distances: pass at least 2")
+        rows = _centred(landmarks)
+        place = None if self.neighbour is None else min(self.neighbour, count - 1)
+        with one_blas_thread():
+            parts = [_typical(rows, start, place) for start in range(0, count, BLOCK)]
+        distance = float(sum(parts)) / count
+        if distance == 0:
+            raise InputError(
+                "the typical distance between landmarks is 0 (all landmarks equal, or nearly all "
+                "in duplicates): pass distinct rows, or a number as the bandwidth"
+            )
+        return distance
+
+
+def nearest(neighbour: int = 30, *, power: int = 2) -> Bandwidth:
+    """The mean distance of a landmark to its `neighbour`-th neighbour, squared (the default).
+
+    >>> 4 * nearest(30)
+    Bandwidth(neighbour=30, power=2, factor=4.0)
+    """
+    return Bandwidth(as_count(neighbour, "neighbour"), as_count(power, "power", most=2))
+
+
+def all_pairs(*, power: int = 2) -> Bandwidth:
+    """The mean distance over all pairs of landmarks, squared."""
+    return Bandwidth(None, as_count(power, "power", most=2))
+
+
+def denominator(bandwidth: Bandwidth | float, landmarks: Array) -> float:
+    """The number that a bandwidth, or a number, means for these landmarks."""
+    if isinstance(bandwidth, Bandwidth):
+        return bandwidth.of(landmarks)
+    return as_number(bandwidth, "bandwidth", above=0)
+
+
+def _centred(landmarks: Array) -> Array:
+    rows = to_numpy(double(landmarks))
+    return rows - rows.mean(axis=0)
+
+
+def _typical(rows: Array, start: int, place: int | None) -> float:
+    """Sum over a block of rows of the distance to the neighbour, or of the mean distance."""
+    block = rows[start : start + BLOCK]
+    squares = np.vecdot(rows, rows)
+    squared = squares[start : start + BLOCK, None] + squares[None, :] - 2 * (block @ rows.T)
+    np.maximum(squared, 0, out=squared)
+    here = np.arange(len(block))
+    squared[here, start + here] = 0
+    if place is None:
+        return float(np.sqrt(squared).sum() / (len(rows) - 1))
+    return float(np.sqrt(np.partition(squared, place, axis=1)[:, place]).sum())

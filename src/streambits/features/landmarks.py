@@ -1,0 +1,154 @@
+"""Landmarks: a uniform sample of a stream, or the centres of one."""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_count,
+    as_rows,
+    as_seed,
+    double,
+    move,
+    nbytes,
+    to_numpy,
+)
+from streambits._threads import one_blas_thread
+from streambits.errors import InputError, MergeError
+
+LLOYD_STEPS = 10
+BLOCK = 2048
+
+
+class Reservoir:
+    """A uniform sample of all rows seen, in fixed memory.
+
+    Every row draws a random key and the `size` smallest keys stay. So any split of the stream into
+    batches gives the same sample, and two samples merge into a sample of both: again the smallest
+    keys. An update costs a draw a row, and a copy of the few rows that enter.
+    """
+
+    def __init__(self, size: int, like: Array, *, inputs: int, seed: int = 0) -> None:
+        xp = array_namespace(like)
+        self.size = as_count(size, "size")
+        self.seen = 0
+        self._rows = move(xp.zeros((self.size, inputs), dtype=xp.float64), like)
+        self._keys = np.full(self.size, np.inf)
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def rows(self) -> Array:
+        """(at most size, d): the sample."""
+        return self._rows[: min(self.seen, self.size), :]
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self._rows, self._keys)
+
+    def update(self, rows: Array) -> None:
+        """Let checked rows compete for a place."""
+        self._compete(rows, self._rng.random(rows.shape[0]))
+        self.seen += rows.shape[0]
+
+    def merge(self, other: "Reservoir") -> None:
+        """Let the other sample's rows compete with the keys they drew there."""
+        if self.size != other.size:
+            raise MergeError(f"samples of {self.size} and of {other.size} rows do not merge")
+        held = min(other.seen, other.size)
+        filled = min(self.seen, self.size)
+        self._compete(other.rows, other._keys[:held], filled)
+        self.seen += other.seen
+
+    def _compete(self, rows: Array, keys: Any, filled: int | None = None) -> None:
+        filled = min(self.seen, self.size) if filled is None else filled
+        free = min(self.size - filled, len(keys))
+        if free:
+            self._rows[filled : filled + free, :] = rows[:free, :]
+            self._keys[filled : filled + free] = keys[:free]
+        for row in free + np.flatnonzero(keys[free:] < self._keys.max()):
+            place = int(self._keys.argmax())
+            if keys[row] < self._keys[place]:
+                self._rows[place, :] = rows[int(row), :]
+                self._keys[place] = keys[row]
+
+    def copy(self) -> Self:
+        return self.from_state(self.state())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "rows": self._rows,
+            "keys": self._keys,
+            "seen": self.seen,
+            "generator": self._rng.bit_generator.state,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        rows = state["rows"]
+        self = cls(rows.shape[0], rows, inputs=rows.shape[1])
+        self._rows[:, :] = rows
+        self._keys[:] = state["keys"]
+        self.seen = state["seen"]
+        self._rng.bit_generator.state = state["generator"]
+        return self
+
+
+def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:
+    """A uniform sample of `size` rows from any iterable of batches, read once.
+
+    The same rows for any split of the stream. A stream with fewer rows is an error.
+
+    >>> reservoir([np.zeros((5, 2)), np.ones((3, 2))], 4).shape
+    (4, 2)
+    """
+    sample: Reservoir | None = None
+    for batch in stream:
+        rows = as_rows(batch, width=None if sample is None else sample._rows.shape[1], name="batch")
+        if sample is None:
+            sample = Reservoir(size, rows, inputs=rows.shape[1], seed=as_seed(seed))
+        sample.update(move(rows, sample._rows))
+    if sample is None or sample.seen < sample.size:
+        seen = 0 if sample is None else sample.seen
+        raise InputError(f"the stream has {seen} rows, and {size} were asked for: ask for fewer")
+    return sample.rows
+
+
+def centres(sample: Array, count: int, *, seed: int | np.random.Generator = 0) -> Array:
+    """k-means centres of a sample, as landmarks: worth about three times as many uniform rows.
+
+    Lloyd's algorithm from `count` random distinct rows, 10 steps; a centre that loses all its rows
+    stays where it is. Written here, not taken from scikit-learn: these lines are all that
+    landmarks need, they keep the core light and the result the same for any number of threads.
+    sample: (n, d). Costs 10 n count d; memory 2048 x count.
+
+    >>> centres(np.array([[0.0], [0.1], [9.0], [9.1]]), 2).round(2).ravel().tolist()
+    [9.05, 0.05]
+    """
+    sample = as_rows(sample, name="sample")
+    xp = array_namespace(sample)
+    rows = to_numpy(double(sample))
+    offset = rows.mean(axis=0)
+    rows = rows - offset
+    count = as_count(count, "count", most=len(rows))
+    rng = np.random.default_rng(as_seed(seed))
+    found = rows[rng.choice(len(rows), count, replace=False)]
+    with one_blas_thread():
+        for _ in range(LLOYD_STEPS):
+            found = _lloyd_step(rows, found)
+    return move(xp.asarray(found + offset), sample)
+
+
+def _lloyd_step(rows: Array, found: Array) -> Array:
+    half = np.vecdot(found, found) / 2
+    blocks = (rows[i : i + BLOCK] for i in range(0, len(rows), BLOCK))
+    owner = np.concatenate([np.argmax(b @ found.T - half, axis=1) for b in blocks])
+    sizes = np.bincount(owner, minlength=len(found))
+    order = np.argsort(owner, kind="stable")
+    filled = np.flatnonzero(sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes[filled])[:-1]])
+    found = found.copy()
+    found[filled] = np.add.reduceat(rows[order], starts, axis=0) / sizes[filled, None]
+    return found

@@ -1,0 +1,1 @@
+"""Interop: other libraries, one file each, each behind an extra."""

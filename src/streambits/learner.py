@@ -1,0 +1,284 @@
+"""Learner: what grows wiser with the stream."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_choice,
+    as_count,
+    as_number,
+    as_rows,
+    as_seed,
+    beside,
+    device,
+    double,
+    move,
+    nbytes,
+    same,
+)
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.coder import Coder
+from streambits.codes import MOST_BITS
+from streambits.errors import InputError, MergeError
+from streambits.features import Features, Reservoir
+from streambits.projection import Directions, Projection, hold, whiten
+from streambits.rotations import ROTATIONS, itq, procrustes, random_rotation
+from streambits.sketches import Sketch
+
+BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
+SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
+
+
+class Learner:
+    """features + sketch + rotation + a bounded uniform sample of the rows.
+
+    Any split of the stream into batches, and any number of threads, gives the same learner: rows
+    are learned in blocks of 1024, and those still waiting are counted whenever it is read. Memory
+    is fixed at construction (`nbytes`). Bad rows raise before anything has changed.
+
+    features, sketch: the parts; the sketch is taken over. bits: length of the codes.
+    whitening: exponent of the division by singular values, 0 (the paper) to 1.
+    rotation: 'itq' (fitted on the sample), 'random' or 'none'.
+    steady: turn every later coder of an epoch to match the last one, so that their codes compare.
+    prior: rows (usually the landmarks) that count once beside the stream, so that there is a
+    coder before the first row; merging shards of one prior still counts it once.
+    sample: rows kept for fitting the rotation. seed: of the sample and the rotation.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        sketch: Sketch,
+        *,
+        bits: int,
+        whitening: float = 0.5,
+        rotation: str = "itq",
+        steady: bool = True,
+        prior: Array = None,
+        sample: int = SAMPLE,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        self.features = features
+        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.whitening = as_number(whitening, "whitening")
+        self.rotation = as_choice(rotation, "rotation", ROTATIONS)
+        self.steady = bool(steady)
+        self.seed = as_seed(seed)
+        self.epoch = 0
+        if sketch.width != features.width:
+            raise InputError(
+                f"the features have {features.width} columns and the sketch {sketch.width}"
+            )
+        if self.bits > features.width:
+            raise InputError(
+                f"bits is {self.bits}, and {features.width} features have at most as many "
+                f"directions: ask for at most {features.width} bits, or pass more landmarks"
+            )
+        self._sketch = sketch
+        size = sample if self.rotation == "itq" else 1
+        inputs = features.inputs
+        self._sample = Reservoir(size, features.like, inputs=inputs, seed=self.seed)
+        self._waiting = move(np.zeros((BLOCK, inputs)), features.like)
+        self._waits = 0
+        self._coder: Coder | None = None
+        self._stale = True
+        self._prior_rows = self._waiting[:0, :] if prior is None else self._checked(prior)
+        self._prior = sketch.fresh()
+        if prior is not None:
+            with one_blas_thread():
+                self._prior.update(features(self._prior_rows))
+
+    # Learning
+
+    def learn(self, rows: Array) -> Self:
+        """Take rows (n, d). Returns the learner itself."""
+        rows = self._checked(rows)
+        self._stale = True
+        self._absorb(list(self._full_blocks(rows)))
+        return self
+
+    def _checked(self, rows: Array) -> Array:
+        return as_rows(rows, like=self.features.like, width=self.features.inputs)
+
+    def _full_blocks(self, rows: Array) -> Iterator[Array]:
+        """Blocks of 1024 rows, waiting rows first; what is left over waits."""
+        start = 0
+        if self._waits:
+            start = self._wait(rows)
+            if self._waits < BLOCK:
+                return
+            yield array_namespace(rows).asarray(self._waiting, copy=True)
+            self._waits = 0
+        while start + BLOCK <= rows.shape[0]:
+            yield rows[start : start + BLOCK, :]
+            start += BLOCK
+        self._wait(rows[start:, :])
+
+    def _wait(self, rows: Array) -> int:
+        fits = min(rows.shape[0], BLOCK - self._waits)
+        self._waiting[self._waits : self._waits + fits, :] = rows[:fits, :]
+        self._waits += fits
+        return int(fits)
+
+    def _absorb(self, blocks: list[Array]) -> None:
+        parts = ordered_map(lambda block: self._sketch.prepare(self.features(block)), blocks)
+        for block, part in zip(blocks, parts, strict=True):
+            self._sketch.absorb(part)
+            self._sample.update(block)
+
+    def merge(self, other: "Learner") -> Self:
+        """Take all that another learner of the same settings has learned.
+
+        The certificates add up; the epoch and its last coder stay this learner's.
+        """
+        self._check_mergeable(other)
+        with one_blas_thread():
+            self._sketch.merge(other._sketch)
+        self._sample.merge(other._sample)
+        self._stale = True
+        if other._waits:
+            self.learn(other._waiting[: other._waits, :])
+        return self
+
+    def _check_mergeable(self, other: "Learner") -> None:
+        if not isinstance(other, Learner):
+            raise MergeError(f"a learner merges with a learner, not with {type(other).__name__}")
+        for name in ("bits", "whitening", "rotation", "steady"):
+            if getattr(self, name) != getattr(other, name):
+                mine, theirs = getattr(self, name), getattr(other, name)
+                raise MergeError(f"{name} is {mine!r} here and {theirs!r} there: shards must agree")
+        mine, theirs = self.features.state(), other.features.state()
+        if type(self.features) is not type(other.features) or mine.keys() != theirs.keys():
+            raise MergeError("the shards have different features: build them with one method")
+        for name, value in mine.items():
+            if not same(value, theirs[name]):
+                raise MergeError(f"the shards' features differ in their {name}: they must share it")
+
+    # Reading
+
+    @property
+    def seen(self) -> int:
+        """Rows learned."""
+        return self._sketch.seen + self._waits
+
+    @property
+    def certificate(self) -> float:
+        """Delta with 0 <= A'A - B'B <= Delta I, for the feature rows A and the sketch B so far."""
+        return self.sketch.certificate
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, constant from construction."""
+        sketches = 2 * self._sketch.nbytes
+        rows = nbytes(self._waiting, self._prior_rows) + self._sample.nbytes
+        coder = 8 * (self.features.width + 1) * self.bits
+        return self.features.nbytes + sketches + rows + coder
+
+    @property
+    def sketch(self) -> Sketch:
+        """A copy of the sketch, waiting rows included and the prior left out."""
+        sketch = self._sketch.copy()
+        if self._waits:
+            with one_blas_thread():
+                sketch.update(self.features(self._waiting[: self._waits, :]))
+        return sketch
+
+    @property
+    def sample(self) -> Array:
+        """Rows that stand for all rows seen; the prior fills it up while they are few."""
+        sample = self._sample
+        if self._waits:
+            sample = sample.copy()
+            sample.update(self._waiting[: self._waits, :])
+        if sample.seen >= sample.size:
+            return sample.rows
+        return array_namespace(sample.rows).concat([self._prior_rows, sample.rows], axis=0)
+
+    def coder(self) -> Coder:
+        """The coder for all that was learned so far; changes nothing that was learned.
+
+        Within an epoch and if `steady`, it is turned to match the last coder that was given out.
+        """
+        if self._stale or self._coder is None:
+            with one_blas_thread():
+                self._coder = Coder(self.features, self._projection(), self.epoch)
+            self._stale = False
+        return self._coder
+
+    def new_epoch(self) -> int:
+        """Give up comparability: the next coder is free to fit best, under a new number."""
+        self.epoch += 1
+        self._coder, self._stale = None, True
+        return self.epoch
+
+    def _projection(self) -> Projection:
+        sketch = self.sketch
+        if self._prior.seen:
+            sketch.merge(self._prior)
+        last = self._coder if self.steady else None
+        directions = sketch.directions(self.bits, extra=self.bits // 2 if last else 0)
+        if last:
+            directions = hold(directions, beside(last.projection.matrix, directions.vectors))
+        whitened = whiten(directions, self.whitening)
+        matrix = whitened @ self._turn(directions, whitened, sketch.mean)
+        return Projection(matrix, sketch.mean @ matrix)
+
+    def _turn(self, directions: Directions, whitened: Array, mean: Array) -> Array:
+        """The rotation (bits, bits): to the last projection, or a new one."""
+        xp = array_namespace(whitened)
+        if self.steady and self._coder is not None:
+            last = beside(self._coder.projection.matrix, whitened)
+            weights = directions.energies ** (1 - self.whitening / 2)
+            return procrustes(weights[:, None] * (directions.vectors.T @ last))
+        if self.rotation == "random":
+            return random_rotation(self.bits, whitened, self.seed)
+        if self.rotation == "itq":
+            blocks = self.sample
+            step = range(0, blocks.shape[0], BLOCK)
+            parts = (double(self.features(blocks[i : i + BLOCK, :])) @ whitened for i in step)
+            return itq(xp.concat(list(parts), axis=0) - mean @ whitened, self.seed)
+        return xp.eye(self.bits, dtype=whitened.dtype, device=device(whitened))
+
+    # Keeping
+
+    def fresh(self) -> "Learner":
+        """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
+        state = self.state()
+        new = Learner.from_state({**state, "sketch": self._sketch.fresh()})
+        empty = Reservoir(
+            self._sample.size, self.features.like, inputs=self.features.inputs, seed=self.seed
+        )
+        new._sample, new._waits, new._stale = empty, 0, True
+        return new
+
+    def state(self) -> dict[str, Any]:
+        names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
+        held = {name: getattr(self, name) for name in names}
+        waiting = array_namespace(self._waiting).asarray(self._waiting[: self._waits, :], copy=True)
+        return held | {
+            "sketch": self._sketch.copy(),
+            "sample": self._sample.copy(),
+            "waiting": waiting,
+            "prior": self._prior_rows,
+            "coder": self._coder,
+            "stale": self._stale,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Learner":
+        names = ("bits", "whitening", "rotation", "steady", "seed")
+        settings = {name: state[name] for name in names}
+        prior = state["prior"] if state["prior"].shape[0] else None
+        self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
+        self._sketch, self._sample = state["sketch"], state["sample"]
+        self.epoch, self._coder, self._stale = state["epoch"], state["coder"], state["stale"]
+        self._wait(state["waiting"])
+        return self
+
+    def __repr__(self) -> str:
+        kind = type(self._sketch).__name__
+        return f"Learner({self.bits} bits, {self.seen} rows seen, {self.features!r}, {kind})"

@@ -1,0 +1,46 @@
+"""Orthogonal turns of a projection: they move no distances, only where the bits fall."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from streambits._arrays import Array, array_namespace, move
+
+ROTATIONS = ("none", "random", "itq")
+ITQ_STEPS = 50
+
+
+def random_rotation(bits: int, like: Array, seed: int) -> Array:
+    """A uniformly random orthogonal (bits, bits) matrix, the same for the same seed."""
+    q, r = np.linalg.qr(np.random.default_rng(seed).standard_normal((bits, bits)))
+    return move(q * np.sign(np.diag(r)), like)
+
+
+def itq(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
+    """Iterative quantisation: the rotation R that brings projected rows Z close to corners.
+
+    Alternates B = sign(Z R) with the R that best turns Z to B; ||B - Z R|| never rises.
+    projected: (n, bits) centred rows. Costs `steps` products of n x bits x bits.
+
+    Gong & Lazebnik, "Iterative Quantization", CVPR 2011.
+    """
+    start = random_rotation(projected.shape[1], projected, seed)
+    *_, rotation = itq_steps(projected, start, steps)
+    return rotation
+
+
+def itq_steps(projected: Array, rotation: Array, steps: int) -> Iterator[Array]:
+    """The rotations after each step."""
+    xp = array_namespace(projected)
+    for _ in range(steps):
+        turned = projected @ rotation
+        corners = xp.where(turned > 0, xp.ones_like(turned), -xp.ones_like(turned))
+        rotation = procrustes(projected.T @ corners)
+        yield rotation
+
+
+def procrustes(cross: Array) -> Array:
+    """The orthogonal R that maximises trace(R^T cross): argmin ||Z R - B|| for cross = Z^T B."""
+    xp = array_namespace(cross)
+    left, _, right = xp.linalg.svd(cross, full_matrices=False)
+    return left @ right

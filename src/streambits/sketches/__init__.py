@@ -1,0 +1,23 @@
+"""Sketches: small summaries of all feature rows seen, in fixed memory."""
+
+from streambits._arrays import Array
+from streambits.sketches.base import Sketch
+from streambits.sketches.fixed import Fixed
+from streambits.sketches.frequent_directions import FrequentDirections
+from streambits.sketches.gram import Gram, single_suffices
+
+__all__ = ["Fixed", "FrequentDirections", "Gram", "Sketch", "auto"]
+
+CROSSING = 6  # widths up to this many times the sketch size go to Gram
+
+
+def auto(sample: Array, bits: int, size: int) -> Sketch:
+    """The exact Gram matrix where it is the faster one, Frequent Directions elsewhere.
+
+    sample: (n, width), feature rows like those to come; they say whether single precision will do.
+    `benchmarks/sketches.py` measures where the crossing lies.
+    """
+    width = sample.shape[1]
+    if width <= CROSSING * size:
+        return Gram(width, single=single_suffices(sample, bits), like=sample)
+    return FrequentDirections(width, size, like=sample)

@@ -1,0 +1,81 @@
+"""Directions that the stream does not change."""
+
+from typing import Any, Self
+
+from streambits._arrays import Array, array_namespace, as_rows, double, nbytes, same
+from streambits.errors import InputError, MergeError, RankError
+from streambits.projection import Directions
+from streambits.sketches.base import Part, Sketch, check_mergeable
+
+
+class Fixed:
+    """Given directions; rows are counted and nothing else.
+
+    vectors: (width, k); energies: (k,), ones by default, in descending order; mean: (width,).
+    """
+
+    def __init__(self, vectors: Array, energies: Array = None, mean: Array = None) -> None:
+        self.vectors = double(as_rows(vectors, name="vectors"))
+        xp = array_namespace(self.vectors)
+        self.energies = xp.ones_like(self.vectors[0, :]) if energies is None else double(energies)
+        self.mean = xp.zeros_like(self.vectors[:, 0]) if mean is None else double(mean)
+        if self.energies.shape[0] != self.vectors.shape[1]:
+            raise InputError(
+                f"{self.vectors.shape[1]} directions need as many energies; "
+                f"got {self.energies.shape[0]}"
+            )
+        self.seen = 0
+
+    @classmethod
+    def of(cls, sketch: Sketch, count: int) -> Self:
+        """The leading directions that a sketch has now."""
+        return cls(*sketch.directions(count), mean=sketch.mean)
+
+    @property
+    def width(self) -> int:
+        return int(self.vectors.shape[0])
+
+    @property
+    def certificate(self) -> float:
+        return 0.0
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.vectors, self.energies, self.mean)
+
+    def fresh(self) -> Self:
+        return type(self)(self.vectors, self.energies, self.mean)
+
+    def copy(self) -> Self:
+        return self.from_state(self.state())
+
+    def prepare(self, rows: Array) -> Part:
+        return Part(rows.shape[0], self.mean, None)
+
+    def absorb(self, part: Part) -> None:
+        self.seen += part.rows
+
+    def update(self, rows: Array) -> None:
+        self.absorb(self.prepare(rows))
+
+    def merge(self, other: Self) -> None:
+        check_mergeable(self, other, "width")
+        if not same(self.vectors, other.vectors):
+            raise MergeError("the fixed directions differ: build both shards with the same seed")
+        self.seen += other.seen
+
+    def directions(self, count: int, *, extra: int = 0) -> Directions:
+        available = self.vectors.shape[1]
+        if count > available:
+            raise RankError(f"there are {available} fixed directions, and {count} were asked for")
+        return Directions(self.vectors[:, : count + extra], self.energies[: count + extra])
+
+    def state(self) -> dict[str, Any]:
+        names = ("vectors", "energies", "mean", "seen")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        self = cls(state["vectors"], state["energies"], state["mean"])
+        self.seen = state["seen"]
+        return self

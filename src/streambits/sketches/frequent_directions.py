@@ -1,0 +1,162 @@
+"""Frequent Directions (Algorithm 1 of the paper): the whole algorithm on one screen."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
+from streambits.projection import Directions
+from streambits.sketches.base import Centre, Part, check_mergeable, check_rank
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class FrequentDirections:
+    """B with 0 <= A'A - B'B <= certificate I, for any rows A in any order.
+
+    When the buffer is full, the `size`-th squared singular value is subtracted from all, which
+    frees `spare` rows. The certificate is the sum of all that was subtracted, plus what rounding
+    can add; it is at most ||A||_F^2 / size, and ||A - A_j||_F^2 / (size - j) for every j < size.
+
+    Memory (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare.
+    width: columns of the rows; size: l, at most size - 1 directions survive a shrink;
+    spare: rows freed at a time, 1 is the paper to the letter, size (default) is 20 times faster;
+    centred: sketch the rows minus their mean, by one more row a block (exact, as in online PCA).
+
+    Liberty, KDD 2013; Ghashami & Phillips, SODA 2014.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        size: int,
+        spare: int | None = None,
+        *,
+        centred: bool = True,
+        like: Array = None,
+    ) -> None:
+        self.width = as_count(width, "width")
+        self.size = as_count(size, "size", least=2)
+        self.spare = self.size if spare is None else as_count(spare, "spare")
+        self.centred = bool(centred)
+        like = np.zeros(1) if like is None else like
+        self._centre = Centre(self.width, like, tracked=self.centred)
+        self._buffer = zeros((self.size + self.spare - 1, self.width), like)
+        self._filled = 0
+        self._shrinkage = 0.0
+        self._rounding = 0.0
+
+    def _insert(self, rows: Array) -> None:
+        """Fill free rows; shrink whenever none is left."""
+        while rows.shape[0]:
+            fits = min(rows.shape[0], self._buffer.shape[0] - self._filled)
+            self._buffer[self._filled : self._filled + fits, :] = rows[:fits, :]
+            self._filled += fits
+            rows = rows[fits:, :]
+            if self._filled == self._buffer.shape[0]:
+                self._shrink()
+
+    def _shrink(self) -> None:
+        energies, turned = _svd(self._buffer)
+        xp = array_namespace(energies)
+        delta = float(energies[self.size - 1]) if self.size <= energies.shape[0] else 0.0
+        kept = xp.clip(energies - delta, min=0.0)
+        scale = xp.sqrt(kept / xp.where(energies > 0, energies, xp.ones_like(energies)))
+        self._buffer = scale[:, None] * turned
+        self._filled = int(xp.sum(kept > 0))
+        self._shrinkage += delta
+        self._rounding += 4 * EPS * float(xp.sum(energies))
+
+    @property
+    def matrix(self) -> Array:
+        """B: at most (size + spare - 1, width), pending rows included."""
+        return self._buffer[: self._filled, :]
+
+    @property
+    def certificate(self) -> float:
+        return self._shrinkage + self._rounding
+
+    @property
+    def shrinkage(self) -> float:
+        """The sum of all that was subtracted, without the allowance for rounding."""
+        return self._shrinkage
+
+    def directions(self, count: int, *, extra: int = 0) -> Directions:
+        """Directions of B; half of all shrinkage is added back to the energies (robust FD)."""
+        energies, turned = _svd(self.matrix)
+        xp = array_namespace(energies)
+        count = min(count + extra, check_rank(energies, count, self.width * EPS))
+        vectors = turned[:count, :].T / xp.sqrt(energies[:count])
+        return Directions(vectors, (energies[:count] + self._shrinkage / 2) / self.seen)
+
+    def prepare(self, rows: Array) -> Part:
+        return self._centre.split(rows)
+
+    def absorb(self, part: Part) -> None:
+        shift = self._centre.absorb(part.rows, part.mean)
+        self._insert(part.body)
+        self._insert(shift)
+
+    def update(self, rows: Array) -> None:
+        self.absorb(self.prepare(rows))
+
+    def merge(self, other: Self) -> None:
+        """Stack and shrink: the certificates add up."""
+        check_mergeable(self, other, "width", "size", "spare", "centred")
+        self.absorb(Part(other.seen, other.mean, other.matrix))
+        self._shrinkage += other._shrinkage
+        self._rounding += other._rounding
+
+    @property
+    def seen(self) -> int:
+        return self._centre.seen
+
+    @property
+    def mean(self) -> Array:
+        return self._centre.mean
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self._buffer, self._centre.mean)
+
+    def fresh(self) -> Self:
+        return type(self)(
+            self.width, self.size, self.spare, centred=self.centred, like=self._buffer
+        )
+
+    def copy(self) -> Self:
+        return self.from_state(self.state())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "size": self.size,
+            "spare": self.spare,
+            "centred": self.centred,
+            "seen": self.seen,
+            "filled": self._filled,
+            "shrinkage": self._shrinkage,
+            "rounding": self._rounding,
+            "mean": self.mean,
+            "buffer": array_namespace(self._buffer).asarray(self._buffer, copy=True),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        width = state["buffer"].shape[1]
+        size, spare, centred = state["size"], state["spare"], state["centred"]
+        self = cls(width, size, spare, centred=centred, like=state["buffer"])
+        self._centre = self._centre.restored(state["seen"], state["mean"])
+        self._buffer, self._filled = state["buffer"], state["filled"]
+        self._shrinkage, self._rounding = state["shrinkage"], state["rounding"]
+        return self
+
+
+def _svd(rows: Array) -> tuple[Array, Array]:
+    """Squared singular values, largest first, and U'B: row i is s_i v_i.
+
+    By the eigenvectors of the small matrix B B'.
+    """
+    xp = array_namespace(rows)
+    energies, left = xp.linalg.eigh(rows @ rows.T)
+    energies, left = xp.flip(energies, axis=0), xp.flip(left, axis=1)
+    return xp.clip(energies, min=0.0), left.T @ rows
