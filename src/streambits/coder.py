@@ -79,7 +79,8 @@ class Coder:
         if len(unsure):
             doubtful = to_numpy(array_namespace(rows).take(rows, _index(unsure, rows), axis=0))
             bits = np.array(bits)  # the library may have handed out read-only memory
-            bits[unsure] = self._on_host._decided_again(doubtful)
+            judge = self if is_numpy_array(rows) else self._host
+            bits[unsure] = judge._decided_again(doubtful)
         return bits
 
     def _measured(self, rows: Array) -> tuple[Array, Array]:
@@ -101,8 +102,9 @@ class Coder:
         return np.concatenate([self._measured(row[None, :])[0] > 0 for row in rows])
 
     @cached_property
-    def _on_host(self) -> "Coder":
-        return self if is_numpy_array(self.features.like) else self.on(np.zeros(1))
+    def _host(self) -> "Coder":
+        """The twin on the host, for a coder on a device."""
+        return self.on(np.zeros(1))
 
     def on(self, like: Array) -> "Coder":
         """The same coder with its arrays in the library and on the device of `like`.

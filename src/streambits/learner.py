@@ -25,11 +25,12 @@ from streambits.coder import Coder
 from streambits.codes import MOST_BITS
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, Reservoir
-from streambits.projection import Directions, Projection, hold, whiten
+from streambits.projection import Directions, Projection, hold, orient, whiten
 from streambits.rotations import ROTATIONS, itq, procrustes, random_rotation
 from streambits.sketches import Sketch
 
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
+CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
 
 
@@ -66,17 +67,18 @@ class Learner:
         self.bits = as_count(bits, "bits", most=MOST_BITS)
         self.whitening = as_number(whitening, "whitening")
         self.rotation = as_choice(rotation, "rotation", ROTATIONS)
-        self.steady = bool(steady)
+        self.steady = bool(steady) and sketch.learns
         self.seed = as_seed(seed)
         self.epoch = 0
         if sketch.width != features.width:
             raise InputError(
                 f"the features have {features.width} columns and the sketch {sketch.width}"
             )
-        if self.bits > features.width:
+        if self.bits > sketch.capacity:
             raise InputError(
-                f"bits is {self.bits}, and {features.width} features have at most as many "
-                f"directions: ask for at most {features.width} bits, or pass more landmarks"
+                f"bits is {self.bits}, and {features.width} features give at most "
+                f"{sketch.capacity} directions: ask for at most {sketch.capacity} bits, or pass "
+                f"more landmarks"
             )
         self._sketch = sketch
         size = sample if self.rotation == "itq" else 1
@@ -173,10 +175,11 @@ class Learner:
     @property
     def nbytes(self) -> int:
         """Bytes held, constant from construction."""
-        sketches = 2 * self._sketch.nbytes
-        rows = nbytes(self._waiting, self._prior_rows) + self._sample.nbytes
-        coder = 8 * (self.features.width + 1) * self.bits
-        return self.features.nbytes + sketches + rows + coder
+        sketches = self._sketch.nbytes + self._prior.nbytes
+        shared = self._prior_rows is self.features.like  # the landmarks, counted there
+        rows = nbytes(self._waiting) + (0 if shared else nbytes(self._prior_rows))
+        coder = CODER_BYTES * (self.features.width + 1) * self.bits
+        return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
     def sketch(self) -> Sketch:
@@ -221,6 +224,7 @@ class Learner:
             sketch.merge(self._prior)
         last = self._coder if self.steady else None
         directions = sketch.directions(self.bits, extra=self.bits // 2 if last else 0)
+        directions = orient(directions)
         if last:
             directions = hold(directions, beside(last.projection.matrix, directions.vectors))
         whitened = whiten(directions, self.whitening)

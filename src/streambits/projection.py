@@ -50,6 +50,18 @@ class Projection:
         return features @ matrix - xp.astype(self.thresholds, features.dtype, copy=False)
 
 
+def orient(directions: Directions) -> Directions:
+    """Turn every direction so that its largest entry is positive.
+
+    The sign of an eigenvector is any library's whim; without it, the same rows give the same codes
+    with any linear algebra, up to rounding.
+    """
+    xp = array_namespace(directions.vectors)
+    up = xp.max(directions.vectors, axis=0) >= -xp.min(directions.vectors, axis=0)
+    ones = xp.ones_like(directions.energies)
+    return directions._replace(vectors=directions.vectors * xp.where(up, ones, -ones))
+
+
 def whiten(directions: Directions, exponent: float) -> Array:
     """Divide direction i by s_i ** exponent, s_i the root of its energy.
 

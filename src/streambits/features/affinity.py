@@ -38,6 +38,8 @@ class GaussianAffinity:
         self.landmarks = as_rows(landmarks, name="landmarks")
         if self.landmarks.shape[0] < 2:
             raise InputError("there is 1 landmark; affinities need at least 2: pass more rows")
+        if bool(array_namespace(self.landmarks).all(self.landmarks == self.landmarks[:1, :])):
+            raise InputError("all landmarks are equal: pass distinct rows")
         bandwidth = nearest(30) if bandwidth is None else bandwidth
         self.bandwidth = denominator(bandwidth, self.landmarks)
         self._prepare()

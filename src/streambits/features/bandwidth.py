@@ -47,7 +47,7 @@ class Bandwidth:
 
     def distance(self, landmarks: Array) -> float:
         """The typical distance itself: the paper's sigma."""
-        count = landmarks.shape[0]
+        count = int(landmarks.shape[0])
         if count < 2:
             raise InputError(f"{count} landmark(s) have no distances: pass at least 2")
         rows = _centred(landmarks)

@@ -8,7 +8,7 @@ from streambits.sketches.gram import Gram, single_suffices
 
 __all__ = ["Fixed", "FrequentDirections", "Gram", "Sketch", "auto"]
 
-CROSSING = 6  # widths up to this many times the sketch size go to Gram
+CROSSING = 12  # widths up to this many times the sketch size go to Gram
 
 
 def auto(sample: Array, bits: int, size: int) -> Sketch:

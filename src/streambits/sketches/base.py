@@ -28,6 +28,14 @@ class Sketch(Protocol):
         """Columns of the rows it takes."""
 
     @property
+    def capacity(self) -> int:
+        """The most directions it can ever give."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether rows change its directions."""
+
+    @property
     def seen(self) -> int:
         """Rows it has taken."""
 
@@ -92,7 +100,7 @@ class Centre:
         rows = rows if single else double(rows)
         if not self.tracked:
             return Part(rows.shape[0], self.mean, rows)
-        mean = xp.mean(double(rows), axis=0)
+        mean = xp.sum(rows, axis=0, dtype=xp.float64) / rows.shape[0]
         return Part(rows.shape[0], mean, rows - xp.astype(mean, rows.dtype, copy=False))
 
     def absorb(self, count: int, mean: Array) -> Array:

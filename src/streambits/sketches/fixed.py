@@ -35,6 +35,12 @@ class Fixed:
     def width(self) -> int:
         return int(self.vectors.shape[0])
 
+    learns = False
+
+    @property
+    def capacity(self) -> int:
+        return int(self.vectors.shape[1])
+
     @property
     def certificate(self) -> float:
         return 0.0

@@ -107,6 +107,12 @@ class FrequentDirections:
         self._shrinkage += other._shrinkage
         self._rounding += other._rounding
 
+    learns = True
+
+    @property
+    def capacity(self) -> int:
+        return min(self.width, self.size + self.spare - 1)
+
     @property
     def seen(self) -> int:
         return self._centre.seen

@@ -45,6 +45,12 @@ class Gram:
         self._centre = Centre(self.width, like, tracked=self.centred)
         self._sum = zeros((self.width, self.width), like)
 
+    learns = True
+
+    @property
+    def capacity(self) -> int:
+        return self.width
+
     @property
     def seen(self) -> int:
         return self._centre.seen
@@ -77,7 +83,7 @@ class Gram:
         if shift.shape[0]:
             self._sum += shift.T @ shift
         if self.single:  # a sum of n products errs by about sqrt(n) units of its length
-            trace = float(array_namespace(part.body).linalg.trace(part.body))
+            trace = _trace(part.body)
             self._rounding += part.rows**0.5 * EPS32 * trace
 
     def update(self, rows: Array) -> None:
@@ -132,7 +138,7 @@ def single_suffices(rows: Array, count: int) -> bool:
     gram = Gram(rows.shape[1], like=rows)
     gram.update(rows)
     energies, _ = _leading(gram.matrix, count)
-    return float(energies[-1]) > SINGLE * float(xp.linalg.trace(gram.matrix))
+    return float(energies[-1]) > SINGLE * _trace(gram.matrix)
 
 
 def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -144,3 +150,8 @@ def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
     else:
         energies, vectors = xp.linalg.eigh(matrix)
     return xp.flip(energies, axis=0)[:count], xp.flip(vectors, axis=1)[:, :count]
+
+
+def _trace(matrix: Array) -> float:
+    xp = array_namespace(matrix)
+    return float(xp.sum(xp.linalg.diagonal(matrix)))

@@ -1,0 +1,244 @@
+"""Checks of learners: what `learner.Learner` promises, one named check a promise.
+
+Every check takes a function that makes a new learner, always the same one, and rows (n, d) of its
+stream; it raises an AssertionError that says what was expected. Learners work in blocks of 2048
+rows, so the checks want more than two blocks of them, and a learner that can code what it saw.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from streambits import storage
+from streambits._arrays import Array, as_rows, to_numpy
+from streambits.checks._compare import equal, expect, expect_error
+from streambits.checks.sketches import expect_certified
+from streambits.errors import InputError, MergeError, StreambitsError
+from streambits.learner import BLOCK, Learner
+
+Factory = Callable[[], Learner]
+LEAST = 2 * BLOCK + 1
+
+
+def check_seen(factory: Factory, rows: Array) -> None:
+    """`seen` counts every row, those still waiting for a full block too."""
+    learner = factory()
+    start = learner.seen
+    learner.learn(rows[:3]).learn(rows[3:])
+    expect(
+        learner.seen == start + len(rows),
+        f"expected {start + len(rows)} rows seen, got {learner.seen}",
+    )
+
+
+def check_codes(factory: Factory, rows: Array) -> None:
+    """Codes are one a row, of the learner's bits and epoch, and not all the same."""
+    learner = factory().learn(rows)
+    codes = learner.coder().encode(rows)
+    found, wanted = (len(codes), codes.bits, codes.epoch), (len(rows), learner.bits, learner.epoch)
+    expect(found == wanted, f"expected (rows, bits, epoch) = {wanted}, got {found}")
+    expect(len(np.unique(codes.packed, axis=0)) > 1, "expected different codes for different rows")
+
+
+def check_split(factory: Factory, rows: Array) -> None:
+    """Any split of the stream into batches gives the same codes, bit for bit."""
+    whole = _codes(factory().learn(rows), rows)
+    for sizes in ((1, 1, 3, BLOCK - 4, 7), (BLOCK + 1,), (700,) * 5):
+        split = factory()
+        for batch in _batches(rows, sizes):
+            split.learn(batch)
+        expect(
+            _codes(split, rows) == whole,
+            f"expected the same codes from batches of {sizes} rows and from one",
+        )
+
+
+def check_threads(factory: Factory, rows: Array) -> None:
+    """Any number of threads gives the same codes, bit for bit."""
+    found = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(_codes(factory().learn(rows), rows))
+    expect(found[0] == found[1], "expected the same codes from 1 thread and from 3")
+
+
+def check_encode_alone(factory: Factory, rows: Array) -> None:
+    """A row has the same code alone and in a batch, bit for bit."""
+    coder = factory().learn(rows).coder()
+    together = coder.encode(rows)
+    for i in range(0, len(rows), max(1, len(rows) // 50)):
+        alone = coder.encode(rows[i : i + 1])
+        expect(alone == together[i : i + 1], f"expected row {i} to have one code")
+
+
+def check_project(factory: Factory, rows: Array) -> None:
+    """The bits are the signs of `project`, wherever these are clear of rounding."""
+    coder = factory().learn(rows).coder()
+    values, bits = to_numpy(coder.project(rows)), coder.encode(rows).unpack()
+    clear = np.abs(values) > 1e-3 * np.abs(values).max()
+    expect(np.array_equal((values > 0)[clear], bits[clear]), "expected bits = project(rows) > 0")
+
+
+def check_coder_changes_nothing(factory: Factory, rows: Array) -> None:
+    """`coder()` changes nothing that was learned, and repeats itself."""
+    learner = factory().learn(rows)
+    before = _learned(learner)
+    first = _codes(learner, rows)
+    expect(equal(_learned(learner), before), "expected coder() to leave what was learned alone")
+    expect(_codes(learner, rows) == first, "expected the same codes when asked again")
+
+
+def check_coder_frozen(factory: Factory, rows: Array) -> None:
+    """A coder stays as it is while its learner goes on."""
+    learner = factory().learn(rows[: BLOCK + 5])
+    coder = learner.coder()
+    before = coder.encode(rows)
+    learner.learn(rows[BLOCK + 5 :]).coder()
+    expect(coder.encode(rows) == before, "expected a coder to give the same codes for ever")
+
+
+def check_memory(factory: Factory, rows: Array) -> None:
+    """`nbytes` is constant from construction."""
+    learner = factory()
+    before = learner.nbytes
+    for batch in _batches(rows, (1, 500, BLOCK)):
+        learner.learn(batch).coder()
+        expect(learner.nbytes == before, f"expected {before} bytes, found {learner.nbytes}")
+
+
+def check_save(factory: Factory, rows: Array) -> None:
+    """A learner that is saved, loaded and goes on gives the bits of one that never stopped."""
+    learner = factory().learn(rows[: BLOCK + 9])
+    learner.coder()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.safetensors"
+        storage.save(learner, path)
+        loaded = storage.load(path)
+    expect(equal(_learned(loaded), _learned(learner)), "expected the same learner from the file")
+    for one in (learner, loaded):
+        one.learn(rows[BLOCK + 9 :])
+    expect(equal(_learned(loaded), _learned(learner)), "expected the loaded learner to go on equal")
+    expect(_codes(loaded, rows) == _codes(learner, rows), "expected the same codes after loading")
+
+
+def check_fresh(factory: Factory, rows: Array) -> None:
+    """`fresh` has seen nothing, learns by itself, and shares features, bits and epoch."""
+    learner = factory().learn(rows)
+    before, fresh = _learned(learner), learner.fresh()
+    expect(fresh.seen == 0, f"expected 0 rows seen, got {fresh.seen}")
+    fresh.learn(rows[:10])
+    expect(fresh.seen == 10, f"expected 10 rows seen, got {fresh.seen}")
+    expect(equal(_learned(learner), before), "expected the origin to stay as it was")
+    for name in ("features", "bits", "epoch"):
+        mine, theirs = getattr(learner, name), getattr(fresh, name)
+        expect(equal(mine, theirs), f"expected the same {name}")
+
+
+def check_merge(factory: Factory, rows: Array) -> None:
+    """Merged shards have seen all rows, within the certificate; the other stays as it was."""
+    third = len(rows) // 3
+    left, right = (factory().fresh().learn(part) for part in (rows[:third], rows[third:]))
+    before = _learned(right)
+    left.merge(right)
+    expect(left.seen == len(rows), f"expected {len(rows)} rows seen, got {left.seen}")
+    expect(equal(_learned(right), before), "expected the merged-in learner to stay as it was")
+    checked = as_rows(rows, like=left.features.like)
+    expect_certified(left.sketch, left.features(checked))
+    left.coder().encode(rows)
+
+
+def check_merge_refuses(factory: Factory, rows: Array) -> None:
+    """Merging a learner of other settings is a MergeError and changes nothing."""
+    learner, other = factory().learn(rows), factory().learn(rows)
+    other.whitening += 1
+    before = _learned(learner)
+    expect_error(MergeError, lambda: learner.merge(other), "merging other settings")
+    expect(equal(_learned(learner), before), "expected a refused merge to change nothing")
+
+
+def check_bad_rows(factory: Factory, rows: Array) -> None:
+    """Rows that cannot be used are an InputError and change nothing."""
+    learner = factory().learn(rows)
+    before = _learned(learner)
+    for name, bad in _bad(to_numpy(rows[: BLOCK + 1])):
+        expect_error(InputError, lambda bad=bad: learner.learn(bad), name)  # type: ignore[misc]
+        expect(equal(_learned(learner), before), f"expected {name} to change nothing")
+
+
+def check_huge_rows(factory: Factory, rows: Array) -> None:
+    """Finite rows too large to square are refused whole, or learned without harm."""
+    learner = factory().learn(rows)
+    before = _learned(learner)
+    huge = np.array(rows[: BLOCK + 1], np.float64)
+    huge[BLOCK - 1] = 1e200
+    try:
+        with np.errstate(all="ignore"):
+            learner.learn(huge)
+    except StreambitsError:
+        expect(equal(_learned(learner), before), "expected refused rows to change nothing")
+    with np.errstate(all="ignore"):
+        learner.coder().encode(rows[:2])
+
+
+CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
+    check_seen,
+    check_codes,
+    check_split,
+    check_threads,
+    check_encode_alone,
+    check_project,
+    check_coder_changes_nothing,
+    check_coder_frozen,
+    check_memory,
+    check_save,
+    check_fresh,
+    check_merge,
+    check_merge_refuses,
+    check_bad_rows,
+    check_huge_rows,
+)
+
+
+def enough(rows: Array) -> None:
+    """Too few rows would let every check of splitting and merging pass untested."""
+    if len(rows) < LEAST:
+        raise InputError(
+            f"{len(rows)} rows never cross a block of {BLOCK}, and half of the checks would be "
+            f"empty: pass at least {LEAST}"
+        )
+
+
+def _codes(learner: Learner, rows: Array) -> Any:
+    return learner.coder().encode(rows)
+
+
+def _learned(learner: Learner) -> dict[str, Any]:
+    """All that a learner has learned, waiting rows included."""
+    names = ("seen", "certificate", "sketch", "sample", "epoch")
+    return {name: getattr(learner, name) for name in names}
+
+
+def _batches(rows: Array, sizes: Iterable[int]) -> Iterator[Array]:
+    """Batches of these sizes, then the rest."""
+    start = 0
+    for size in sizes:
+        yield rows[start : start + size]
+        start += size
+    yield rows[start:]
+
+
+def _bad(rows: Any) -> Iterator[tuple[str, Any]]:
+    for value in (np.nan, np.inf, -np.inf):
+        bad = rows.copy()
+        bad[-1, -1] = value
+        yield f"a row with {value}", bad
+    yield "rows with a column too many", np.concatenate([rows, rows[:, :1]], axis=1)
+    yield "rows with a column too few", rows[:, :-1]
+    yield "no rows", rows[:0]
+    yield "a single dimension", rows[0]
+    yield "text", rows.astype(str)
+    yield "complex numbers", rows * 1j

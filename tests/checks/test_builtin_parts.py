@@ -1,0 +1,89 @@
+"""Every built-in part keeps every promise of the kit."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.checks import check_features, check_learner, check_sketch
+from streambits.checks import sketches as kit
+from streambits.errors import InputError
+
+RNG = np.random.default_rng(7)
+ROWS = RNG.random((4500, 8)) + np.arange(8)
+KINDS = {"float32": ROWS.astype(np.float32), "float64": ROWS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_features(kind, offset):
+    rows = KINDS[kind][:80] + KINDS[kind].dtype.type(offset)
+    check_features(sb.GaussianAffinity(rows[:30]), rows)
+    check_features(sb.GaussianAffinity(rows[:30], 1e-3), rows)
+    check_features(sb.GaussianAffinity(sb.centres(rows, 12), sb.all_pairs()), rows)
+    check_features(sb.Linear.around(rows), rows)
+
+
+ORTHONORMAL = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 5)))[0]
+SKETCHES = {
+    "gram": lambda: sb.Gram(8),
+    "gram raw": lambda: sb.Gram(8, centred=False),
+    "gram single": lambda: sb.Gram(8, single=True),
+    "frequent directions": lambda: sb.FrequentDirections(8, 4),
+    "frequent directions raw": lambda: sb.FrequentDirections(8, 4, centred=False),
+    "frequent directions as printed": lambda: sb.FrequentDirections(8, 4, 1, centred=False),
+    "frequent directions, nothing lost": lambda: sb.FrequentDirections(8, 20),
+    "fixed": lambda: sb.Fixed(ORTHONORMAL, [5.0, 4.0, 3.0, 2.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SKETCHES)
+def test_sketch(name, kind):
+    check_sketch(SKETCHES[name], KINDS[kind][:150])
+
+
+def test_sketch_of_affinities():
+    rows = sb.GaussianAffinity(ROWS[:40])(ROWS[:300])
+    check_sketch(lambda: sb.FrequentDirections(40, 16), rows)
+    check_sketch(lambda: sb.Gram(40), rows)
+
+
+def test_directions_stay_orthonormal_down_to_the_rank_tolerance():
+    """A direction that counts towards the rank has length one, however weak it is."""
+    left = np.linalg.qr(RNG.standard_normal((50, 20)))[0]
+    right = np.linalg.qr(RNG.standard_normal((20, 20)))[0]
+    graded = left * np.logspace(0, -6.8, 20) @ right.T
+    kit.check_directions(lambda: sb.Gram(20, centred=False), graded)
+    kit.check_directions(lambda: sb.FrequentDirections(20, 60, centred=False), graded)
+
+
+METHODS = {
+    **{name: (lambda train, make=make: make(train, 6, seed=3)) for name, make in sb.METHODS.items()},
+    "ssbc as printed": lambda train: sb.ssbc(train, 6, paper=True),
+    "ssbc, random": lambda train: sb.ssbc(train, 6, rotation="random", whitening=1),
+    "osh, itq": lambda train: sb.osh(train, 3, rotation="itq"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_learner_of_single_precision(name):
+    rows = KINDS["float32"]
+    check_learner(lambda: METHODS[name](rows[:40]), rows)
+
+
+@pytest.mark.parametrize("name", ["ssbc", "osh", "lsh"])
+def test_learner_of_double_precision(name):
+    check_learner(lambda: METHODS[name](ROWS[:40]), ROWS)
+
+
+def test_learner_of_frequent_directions_that_must_shrink():
+    def factory():
+        features = sb.GaussianAffinity(ROWS[:40].astype(np.float32))
+        return sb.Learner(features, sb.FrequentDirections(40, 12), bits=6, prior=features.landmarks)
+
+    check_learner(factory, KINDS["float32"])
+
+
+def test_too_few_rows_are_refused_since_the_checks_would_be_empty():
+    with pytest.raises(InputError, match="4097"):
+        check_learner(lambda: sb.ssbc(ROWS[:40], 6), ROWS[:4096])

@@ -1,0 +1,147 @@
+import array_api_strict as strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from streambits import GaussianAffinity, nearest
+from streambits.errors import InputError
+
+
+def direct(rows, landmarks, bandwidth):
+    """By differences in double precision, no square expanded."""
+    distances = cdist(rows.astype(np.float64), landmarks.astype(np.float64))
+    return np.exp(-(distances**2) / bandwidth)
+
+
+@given(st.integers(0, 1000), st.integers(2, 40), st.integers(1, 20))
+def test_affinities_are_those_of_direct_differences(seed, count, width):
+    rng = np.random.default_rng(seed)
+    landmarks, rows = rng.standard_normal((count, width)), rng.standard_normal((30, width))
+    affinity = GaussianAffinity(landmarks, bandwidth=float(width))
+    expected = direct(rows, landmarks, width)
+    assert np.allclose(affinity(rows), expected, rtol=1e-10)
+    single = GaussianAffinity(landmarks.astype(np.float32), bandwidth=float(width))
+    assert np.allclose(single(rows.astype(np.float32)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, -3e6])
+def test_a_large_common_offset_costs_no_precision(dtype, offset):
+    rng = np.random.default_rng(0)
+    landmarks = (rng.standard_normal((50, 10)) + offset).astype(dtype)
+    rows = (rng.standard_normal((200, 10)) + offset).astype(dtype)
+    found = GaussianAffinity(landmarks)(rows)
+    expected = direct(rows, landmarks, nearest(30).of(landmarks))
+    assert np.allclose(found, expected, rtol=20 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)
+
+
+def test_rows_and_landmarks_of_whole_numbers_may_be_shifted_at_will():
+    rng = np.random.default_rng(0)
+    landmarks = rng.integers(-20, 20, (40, 6)).astype(np.float32)
+    rows = rng.integers(-20, 20, (300, 6)).astype(np.float32)
+    here = GaussianAffinity(landmarks)
+    there = GaussianAffinity(landmarks + 2**20)
+    assert there.bandwidth == pytest.approx(here.bandwidth, rel=1e-12)
+    assert np.allclose(there(rows + 2**20), here(rows), rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("apart", [1e3, 1e5, 1e6])
+def test_clusters_too_far_apart_for_single_precision_are_still_told_right(apart):
+    rng = np.random.default_rng(0)
+    place = np.where(rng.random((120, 1)) > 0.5, apart, -apart)
+    cloud = (place + rng.standard_normal((120, 5))).astype(np.float32)
+    found = GaussianAffinity(cloud[:40], bandwidth=10.0)(cloud[40:])
+    assert np.allclose(found, direct(cloud[40:], cloud[:40], 10.0), rtol=1e-4, atol=1e-12)
+
+
+def test_huge_rows_in_single_precision_have_affinity_zero():
+    affinity = GaussianAffinity(np.random.default_rng(0).random((20, 4), dtype=np.float32))
+    rows = np.array([[1e30] * 4, [0.5] * 4, [-1e30, 0, 0, 0]], np.float32)
+    found = affinity(rows)
+    assert np.array_equal(found[[0, 2]], np.zeros((2, 20)))
+    assert np.allclose(found[1], affinity(rows[1:2])[0], rtol=1e-6)
+
+
+def test_huge_rows_in_double_precision_are_an_error_that_says_scale():
+    affinity = GaussianAffinity(np.random.default_rng(0).random((20, 4)))
+    with pytest.raises(InputError, match=r"1e\+200.*scale the data"):
+        affinity(np.full((1, 4), 1e200))
+
+
+def test_huge_landmarks_are_an_error_that_names_a_remedy():
+    with pytest.raises(InputError, match="scale"):
+        GaussianAffinity(np.random.default_rng(0).standard_normal((20, 4)) * 1e200)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_landmark_has_affinity_one_to_itself_and_none_exceeds_one(dtype):
+    landmarks = (np.random.default_rng(0).random((200, 30)) + 1000).astype(dtype)
+    found = GaussianAffinity(landmarks)(landmarks)
+    assert found.max() <= 1
+    assert np.allclose(np.diag(found), 1, atol=1e-5)
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.0, 100.0, 1e6]))
+def test_noise_bounds_the_rounding_error_of_a_row(seed, offset):
+    rng = np.random.default_rng(seed)
+    landmarks = (rng.standard_normal((30, 12)) * 3 + offset).astype(np.float32)
+    rows = (rng.standard_normal((100, 12)) * 3 + offset).astype(np.float32)
+    affinity = GaussianAffinity(landmarks)
+    exact = direct(rows, landmarks, affinity.bandwidth)
+    error = np.linalg.norm(affinity(rows) - exact, axis=1)
+    assert np.all(error <= affinity.noise(rows) * np.linalg.norm(exact, axis=1))
+
+
+def test_rows_are_not_changed():
+    rows = np.random.default_rng(0).random((20, 4))
+    before = rows.copy()
+    GaussianAffinity(rows[:10])(rows)
+    assert np.array_equal(rows, before)
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, "wide", True])
+def test_a_bandwidth_that_is_no_positive_number_is_refused(bandwidth):
+    with pytest.raises(InputError, match="bandwidth is .*must be"):
+        GaussianAffinity(np.eye(3), bandwidth)
+
+
+def test_one_landmark_is_refused():
+    with pytest.raises(InputError, match="at least 2: pass more rows"):
+        GaussianAffinity(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("bandwidth", [None, nearest(1), 1.0])
+@pytest.mark.parametrize("row", [[0.0, 0.0], [0.1, 0.7], [1e6 + 0.1, -3.3]])
+def test_equal_landmarks_are_refused(row, bandwidth):
+    with pytest.raises(InputError, match="equal.*pass distinct rows"):
+        GaussianAffinity(np.tile(row, (40, 1)), bandwidth)
+
+
+def test_state_gives_the_same_features_back(fingerprint):
+    affinity = GaussianAffinity(np.random.default_rng(0).random((20, 4)), 2 * nearest(5))
+    again = GaussianAffinity.from_state(affinity.state())
+    rows = np.random.default_rng(1).random((9, 4))
+    assert fingerprint(again) == fingerprint(affinity)
+    assert np.array_equal(again(rows), affinity(rows))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_strict_arrays_give_the_same_affinities(dtype):
+    rng = np.random.default_rng(0)
+    landmarks, rows = rng.random((20, 4)).astype(dtype), rng.random((50, 4)).astype(dtype)
+    here, there = GaussianAffinity(landmarks), GaussianAffinity(strict.asarray(landmarks))
+    found = there(strict.asarray(rows))
+    assert isinstance(found, type(strict.asarray(rows)))
+    assert there.bandwidth == here.bandwidth
+    assert np.allclose(np.asarray(found), here(rows), rtol=1e-5)
+    assert np.allclose(np.asarray(there.noise(strict.asarray(rows))), here.noise(rows))
+    assert np.array_equal(here.on(strict.zeros(1)).on(np.zeros(1)).landmarks, landmarks)
+
+
+def test_sizes_and_bytes_follow_the_landmarks():
+    affinity = GaussianAffinity(np.random.default_rng(0).random((20, 4)))
+    assert (affinity.width, affinity.inputs) == (20, 4)
+    assert affinity.nbytes >= affinity.landmarks.nbytes
+    assert "20 landmarks of 4 columns" in repr(affinity)
