@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import HealthCheck, settings
 
 import streambits as sb
@@ -109,13 +110,61 @@ def rows():
     return _mixture(5000, seed=2)
 
 
+@pytest.fixture(scope="session")
+def edge_rows():
+    """edge_rows(coder, rows): pairs of rows, as close as their precision allows, that some bit
+    tells apart: the decision lies within rounding.
+    """
+
+    def between(coder, rows):
+        low, high = rows[0::2].copy(), rows[1::2].copy()
+        count = min(len(low), len(high))
+        low, high = low[:count], high[:count]
+        bit = np.arange(count) % coder.bits
+        here, there = (coder.encode(side).unpack()[np.arange(count), bit] for side in (low, high))
+        low, high, bit, here = (part[here != there] for part in (low, high, bit, here))
+        for _ in range(60):
+            middle = (low / 2 + high / 2).astype(rows.dtype)
+            same = coder.encode(middle).unpack()[np.arange(len(bit)), bit] == here
+            low[same], high[~same] = middle[same], middle[~same]
+        return np.concatenate([low, high])
+
+    return between
+
+
 @pytest.fixture
 def learner(train):
     """An ssbc learner of 12 bits that has seen nothing but its prior."""
     return sb.ssbc(train, 12)
 
 
+def _bad_rows():
+    """What no learner and no coder of 8 columns takes, and a word of the complaint."""
+    good = _mixture(3)
+    with_nan, with_infinity = good.copy(), good.copy()
+    with_nan[1, 2], with_infinity[2, 0] = np.nan, -np.inf
+    return {
+        "NaN": (with_nan, r"rows\[1, 2\] is NaN: drop or fill"),
+        "infinity": (with_infinity, r"rows\[2, 0\] is -inf: drop or fill"),
+        "wrong width": (good[:, :7], r"7 columns.*\(n, 8\)"),
+        "complex": (good + 1j, "complex.*pass real numbers"),
+        "text": (good.astype(str), "not numeric: convert"),
+        "objects": (np.full((2, 8), object()), "not a number"),
+        "words as objects": (np.full((2, 8), "a", object), "not numeric: convert"),
+        "empty": (good[:0], r"empty.*\(0, 8\).*skip"),
+        "one dimension": (good[0], r"reshape\(1, -1\)"),
+        "three dimensions": (good[None], r"two-dimensional.*\(1, 3, 8\)"),
+        "sparse": (scipy.sparse.csr_array(good), r"sparse.*toarray\(\)"),
+        "ragged": ([[1.0] * 8, [1.0]], "cannot be read"),
+        "too large for float32": (np.full((2, 8), 1e60), r"rows\[0, 0\] is inf"),
+    }
+
+
 def pytest_generate_tests(metafunc):
-    """`method` runs a test for every method of the table and for paper=True."""
-    if "method" in metafunc.fixturenames:
+    """`method` runs a test for every method of the table, `bad_rows` for all that is refused."""
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "method" in metafunc.fixturenames and not any("method" in names for names in chosen):
         metafunc.parametrize("method", [*sb.METHODS, "paper"])
+    if "bad_rows" in metafunc.fixturenames:
+        bad = _bad_rows()
+        metafunc.parametrize(("bad_rows", "complaint"), bad.values(), ids=bad.keys())

@@ -105,9 +105,8 @@ def test_a_row_too_large_for_the_precision_it_must_take_is_refused():
     assert "rows[1, 0]" in complaint(as_rows, [[0.0], [1e300]], like=np.zeros(1, np.float32))
 
 
-@pytest.mark.parametrize(("dtype", "value"), [(np.float32, 3e38), (np.float64, 1.7e308)])
-def test_large_rows_whose_sum_overflows_are_finite(dtype, value):
-    assert as_rows(np.full((4, 2), value, dtype)).shape == (4, 2)
+def test_large_rows_whose_sum_overflows_are_finite():
+    assert as_rows(np.full((4, 2), 3e38, np.float32)).shape == (4, 2)
 
 
 def test_a_masked_array_does_not_hide_a_nan():

@@ -21,6 +21,8 @@ from array_api_compat import (
 
 from streambits.errors import InputError
 
+LARGEST = 1e150  # what double precision can square, and sum
+
 Array = Any
 """An array of any library; the standard has no static type for it yet."""
 
@@ -33,6 +35,7 @@ __all__ = [
     "as_rows",
     "as_seed",
     "beside",
+    "blocks",
     "device",
     "double",
     "is_array_api_obj",
@@ -65,6 +68,8 @@ def as_rows(
 
 
 def _as_array(values: object, name: str) -> Array:
+    if isinstance(values, np.ndarray):
+        return np.asarray(values)  # a masked array or a matrix is an array here
     if is_array_api_obj(values):
         return values
     if hasattr(values, "tocsr"):
@@ -130,16 +135,17 @@ def _parse_objects(array: Array, name: str) -> Array:
 
 def _check_finite(array: Array, name: str) -> None:
     xp = array_namespace(array)
-    if bool(xp.isfinite(xp.sum(array))):  # a single NaN or infinity makes the sum one
+    limit = LARGEST if array.dtype == xp.float64 else float("inf")
+    if bool(xp.max(array) < limit) and bool(xp.min(array) > -limit):  # false for NaN
         return
-    bad = ~xp.isfinite(array)
-    if bool(xp.any(bad)):  # otherwise only the sum overflowed
-        row, column = (int(i[0]) for i in xp.nonzero(bad))
-        value = float(array[row, column])
-        raise InputError(
-            f"{name}[{row}, {column}] is {'NaN' if value != value else value}: "
-            f"drop or fill such rows (NaN and infinity have no place in Euclidean space)"
-        )
+    row, column = (int(i[0]) for i in xp.nonzero(~(xp.abs(array) < limit)))
+    value = float(array[row, column])
+    if math.isfinite(value):
+        raise InputError(f"{name}[{row}, {column}] is {value}, too large to square: scale the data")
+    raise InputError(
+        f"{name}[{row}, {column}] is {'NaN' if value != value else value}: "
+        f"drop or fill such rows (NaN and infinity have no place in Euclidean space)"
+    )
 
 
 def to_numpy(array: Array) -> Array:
@@ -173,6 +179,12 @@ def zeros(shape: int | tuple[int, ...], like: Array) -> Array:
     return xp.zeros(shape, dtype=xp.float64, device=device(like))
 
 
+def blocks(rows: Array, step: int) -> list[Array]:
+    """The rows, at most `step` at a time."""
+    count = int(rows.shape[0])
+    return [rows[i : min(i + step, count), :] for i in range(0, count, step)]
+
+
 def double(array: Array) -> Array:
     """`array` in double precision, copied only if it has another."""
     xp = array_namespace(array)
@@ -200,25 +212,40 @@ def same(left: object, right: object) -> bool:
 
 def as_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
     """Check a whole number within limits."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        count = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
         raise InputError(f"{name} is {value!r}; it must be a whole number")
-    count = operator.index(value)
     if count < least or (most is not None and count > most):
         limits = f"at least {least}" if most is None else f"from {least} to {most}"
         raise InputError(f"{name} is {count}; it must be {limits}")
     return count
 
 
-def as_number(value: object, name: str, *, above: float | None = None) -> float:
-    """Check a finite real number, above a limit where one is given."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+def as_number(
+    value: object,
+    name: str,
+    *,
+    above: float = -math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> float:
+    """Check a finite real number within limits."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} is {value!r}; it must be a number")
-    number = float(value)
-    if not np.isfinite(number) or (above is not None and number <= above):
-        raise InputError(
-            f"{name} is {number}; it must be finite"
-            + (f" and above {above}" if above is not None else "")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and above < number and least <= number <= most):
+        limits = (
+            (f" and above {above}" if above > -math.inf else "")
+            + (f" and at least {least}" if least > -math.inf else "")
+            + (f" and at most {most}" if most < math.inf else "")
         )
+        raise InputError(f"{name} is {number}; it must be finite{limits}")
     return number
 
 

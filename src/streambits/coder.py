@@ -11,8 +11,8 @@ from streambits._arrays import (
     array_namespace,
     as_rows,
     beside,
+    blocks,
     device,
-    double,
     is_numpy_array,
     to_numpy,
 )
@@ -61,8 +61,7 @@ class Coder:
 
     def _blocks(self, rows: Array) -> list[Array]:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
-        step = BLOCK if is_numpy_array(rows) else DEVICE_BLOCK
-        return [rows[i : i + step, :] for i in range(0, rows.shape[0], step)]
+        return blocks(rows, BLOCK if is_numpy_array(rows) else DEVICE_BLOCK)
 
     def _values(self, rows: Array) -> Array:
         return self.projection(self.features(rows))
@@ -117,17 +116,11 @@ class Coder:
         return Coder(self.features.on(like), projection, self.epoch)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "features": self.features,
-            "matrix": self.projection.matrix,
-            "thresholds": self.projection.thresholds,
-            "epoch": self.epoch,
-        }
+        return {"features": self.features, "epoch": self.epoch} | self.projection.state()
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        projection = Projection(double(state["matrix"]), double(state["thresholds"]))
-        return cls(state["features"], projection, state["epoch"])
+        return cls(state["features"], Projection.from_state(state), state["epoch"])
 
     def __repr__(self) -> str:
         return f"Coder({self.bits} bits, epoch {self.epoch}, {self.features!r})"

@@ -119,6 +119,7 @@ def _checked(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     spare = 8 * width - bits
     if spare and len(packed) and int(packed[:, -1].max()) >> (8 - spare):
         raise InputError(f"bits past the {bits}th are set: these bytes hold longer codes")
-    view = packed.view()
-    view.flags.writeable = False
-    return view
+    if packed.flags.writeable:  # nobody else may write to it either
+        packed = packed.copy()
+        packed.flags.writeable = False
+    return packed

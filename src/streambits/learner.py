@@ -14,8 +14,10 @@ from streambits._arrays import (
     as_rows,
     as_seed,
     beside,
+    blocks,
     device,
     double,
+    is_numpy_array,
     move,
     nbytes,
     same,
@@ -26,7 +28,7 @@ from streambits.codes import MOST_BITS
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
-from streambits.rotations import ROTATIONS, itq, procrustes, random_rotation
+from streambits.rotations import ROTATIONS, ease, itq, procrustes, random_rotation
 from streambits.sketches import Sketch
 
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
@@ -38,7 +40,7 @@ class Learner:
     """features + sketch + rotation + a bounded uniform sample of the rows.
 
     Any split of the stream into batches, and any number of threads, gives the same learner: rows
-    are learned in blocks of 1024, and those still waiting are counted whenever it is read. Memory
+    are learned in blocks of 2048, and those still waiting are counted whenever it is read. Memory
     is fixed at construction (`nbytes`). Bad rows raise before anything has changed.
 
     features, sketch: the parts; the sketch is taken over. bits: length of the codes.
@@ -65,7 +67,7 @@ class Learner:
     ) -> None:
         self.features = features
         self.bits = as_count(bits, "bits", most=MOST_BITS)
-        self.whitening = as_number(whitening, "whitening")
+        self.whitening = as_number(whitening, "whitening", least=0, most=1)
         self.rotation = as_choice(rotation, "rotation", ROTATIONS)
         self.steady = bool(steady) and sketch.learns
         self.seed = as_seed(seed)
@@ -83,7 +85,7 @@ class Learner:
         self._sketch = sketch
         size = sample if self.rotation == "itq" else 1
         inputs = features.inputs
-        self._sample = Reservoir(size, features.like, inputs=inputs, seed=self.seed)
+        self._sample = Reservoir(size, features.like, inputs=inputs, seed=[self.seed, 1])
         self._waiting = move(np.zeros((BLOCK, inputs)), features.like)
         self._waits = 0
         self._coder: Coder | None = None
@@ -104,10 +106,11 @@ class Learner:
         return self
 
     def _checked(self, rows: Array) -> Array:
-        return as_rows(rows, like=self.features.like, width=self.features.inputs)
+        rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
+        return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
     def _full_blocks(self, rows: Array) -> Iterator[Array]:
-        """Blocks of 1024 rows, waiting rows first; what is left over waits."""
+        """Blocks of 2048 rows, waiting rows first; what is left over waits."""
         start = 0
         if self._waits:
             start = self._wait(rows)
@@ -153,12 +156,18 @@ class Learner:
             if getattr(self, name) != getattr(other, name):
                 mine, theirs = getattr(self, name), getattr(other, name)
                 raise MergeError(f"{name} is {mine!r} here and {theirs!r} there: shards must agree")
+        if self._sample.size != other._sample.size:
+            raise MergeError(
+                f"the samples have {self._sample.size} rows here and {other._sample.size} there"
+            )
         mine, theirs = self.features.state(), other.features.state()
         if type(self.features) is not type(other.features) or mine.keys() != theirs.keys():
             raise MergeError("the shards have different features: build them with one method")
         for name, value in mine.items():
             if not same(value, theirs[name]):
                 raise MergeError(f"the shards' features differ in their {name}: they must share it")
+        if not same(self._prior_rows, other._prior_rows):
+            raise MergeError("the shards' prior rows differ: they must share them")
 
     # Reading
 
@@ -237,15 +246,18 @@ class Learner:
         if self.steady and self._coder is not None:
             last = beside(self._coder.projection.matrix, whitened)
             weights = directions.energies ** (1 - self.whitening / 2)
-            return procrustes(weights[:, None] * (directions.vectors.T @ last))
+            turn = procrustes(weights[:, None] * (directions.vectors.T @ last))
+            return ease(self._projected(whitened, mean), turn) if self.rotation == "itq" else turn
         if self.rotation == "random":
             return random_rotation(self.bits, whitened, self.seed)
         if self.rotation == "itq":
-            blocks = self.sample
-            step = range(0, blocks.shape[0], BLOCK)
-            parts = (double(self.features(blocks[i : i + BLOCK, :])) @ whitened for i in step)
-            return itq(xp.concat(list(parts), axis=0) - mean @ whitened, self.seed)
+            return itq(self._projected(whitened, mean), self.seed)
         return xp.eye(self.bits, dtype=whitened.dtype, device=device(whitened))
+
+    def _projected(self, whitened: Array, mean: Array) -> Array:
+        """The sample, along the whitened directions."""
+        parts = [double(self.features(rows)) @ whitened for rows in blocks(self.sample, BLOCK)]
+        return array_namespace(whitened).concat(parts, axis=0) - mean @ whitened
 
     # Keeping
 
@@ -254,7 +266,7 @@ class Learner:
         state = self.state()
         new = Learner.from_state({**state, "sketch": self._sketch.fresh()})
         empty = Reservoir(
-            self._sample.size, self.features.like, inputs=self.features.inputs, seed=self.seed
+            self._sample.size, self.features.like, inputs=self.features.inputs, seed=[self.seed, 1]
         )
         new._sample, new._waits, new._stale = empty, 0, True
         return new
@@ -268,7 +280,7 @@ class Learner:
             "sample": self._sample.copy(),
             "waiting": waiting,
             "prior": self._prior_rows,
-            "coder": self._coder,
+            "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
         }
 
@@ -277,9 +289,14 @@ class Learner:
         names = ("bits", "whitening", "rotation", "steady", "seed")
         settings = {name: state[name] for name in names}
         prior = state["prior"] if state["prior"].shape[0] else None
+        if prior is not None and same(prior, state["features"].like):
+            prior = state["features"].like  # hold the landmarks once
         self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
         self._sketch, self._sample = state["sketch"], state["sample"]
-        self.epoch, self._coder, self._stale = state["epoch"], state["coder"], state["stale"]
+        self.epoch, self._stale = state["epoch"], state["stale"]
+        if state["last"] is not None:
+            last = Projection.from_state(state["last"])
+            self._coder = Coder(self.features, last, self.epoch)
         self._wait(state["waiting"])
         return self
 

@@ -57,7 +57,7 @@ def ssbc(
     """
     features = GaussianAffinity(train, bandwidth)
     bits = as_count(bits, "bits", most=MOST_BITS)
-    size = math.ceil(bits + bits / as_number(epsilon, "epsilon", above=0))
+    size = _sketch_size(bits, epsilon)
     if paper:
         raw = FrequentDirections(features.width, size, 1, centred=False, like=features.like)
         learner = Learner(
@@ -105,7 +105,7 @@ def osh(
 ) -> Learner:
     """Online sketching hashing (Leng 2015): Frequent Directions on the centred rows themselves."""
     features = Linear.around(train)
-    size = math.ceil(as_count(bits, "bits") * (1 + 1 / as_number(epsilon, "epsilon", above=0)))
+    size = _sketch_size(as_count(bits, "bits", most=MOST_BITS), epsilon)
     sketch = FrequentDirections(features.width, size, like=features.like)
     return Learner(
         features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
@@ -142,6 +142,14 @@ METHODS: dict[str, Callable[..., Learner]] = {
     "itq": itq,
     "lsh": lsh,
 }
+
+
+def _sketch_size(bits: int, epsilon: float) -> int:
+    """l = ceil(bits + bits / epsilon), the paper's."""
+    rows = bits / as_number(epsilon, "epsilon", above=0)
+    if not math.isfinite(rows):
+        raise InputError(f"epsilon is {epsilon}; it must be larger: l = bits + bits / epsilon")
+    return math.ceil(bits + rows)
 
 
 def _principal(train: Array, bits: int, rotation: str, seed: Seed) -> Learner:

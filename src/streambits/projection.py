@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from streambits._arrays import Array, array_namespace, device, nbytes
+from streambits._arrays import Array, array_namespace, device, double, nbytes
 
 HOLD = 0.1  # how much stronger a new direction must be to replace an old one
 
@@ -42,6 +42,13 @@ class Projection:
     @property
     def nbytes(self) -> int:
         return nbytes(self.matrix, self.thresholds)
+
+    def state(self) -> dict[str, Any]:
+        return {"matrix": self.matrix, "thresholds": self.thresholds}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(double(state["matrix"]), double(state["thresholds"]))
 
     def __call__(self, features: Array) -> Array:
         """(n, width) to (n, bits), in the precision of the features."""

@@ -8,6 +8,7 @@ from streambits._arrays import Array, array_namespace, move
 
 ROTATIONS = ("none", "random", "itq")
 ITQ_STEPS = 50
+EASE = 0.1
 
 
 def random_rotation(bits: int, like: Array, seed: int) -> Array:
@@ -27,6 +28,16 @@ def itq(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
     start = random_rotation(projected.shape[1], projected, seed)
     *_, rotation = itq_steps(projected, start, steps)
     return rotation
+
+
+def ease(projected: Array, rotation: Array) -> Array:
+    """A tenth of the way to the next step of iterative quantisation.
+
+    A rotation that was fitted on few rows gets better as more arrive, slowly enough that the
+    codes given out before still compare.
+    """
+    (ahead,) = itq_steps(projected, rotation, 1)
+    return procrustes(rotation + EASE * (ahead - rotation))
 
 
 def itq_steps(projected: Array, rotation: Array, steps: int) -> Iterator[Array]:

@@ -7,7 +7,7 @@ contains its landmarks, which are raw rows, and a sample of the rows seen.
 
 import json
 import os
-import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def load(path: str | Path) -> Any:
         with safe_open(path, framework="numpy") as file:
             manifest = json.loads((file.metadata() or {}).get(KEY, "null"))
             _check(manifest, path)
-            return _build(manifest["model"], file.get_tensor)
+            model = _build(manifest["model"], file.get_tensor)
     except FileNotFoundError:
         raise StorageError(f"{path} does not exist") from None
     except SafetensorError as error:
@@ -74,6 +74,11 @@ def load(path: str | Path) -> Any:
         ) from error
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise StorageError(f"{path} is damaged ({error!r}): save the model again") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+    if not isinstance(model, Learner | Coder):
+        raise StorageError(f"{path} holds a {type(model).__name__}, not a learner or a coder")
+    return model
 
 
 def _check(manifest: Any, path: Path) -> None:
@@ -121,13 +126,14 @@ def _build(described: Any, array: Callable[[str], Any]) -> Any:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write beside the file, then rename."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)

@@ -45,25 +45,24 @@ def check_codes(factory: Factory, rows: Array) -> None:
 
 
 def check_split(factory: Factory, rows: Array) -> None:
-    """Any split of the stream into batches gives the same codes, bit for bit."""
-    whole = _codes(factory().learn(rows), rows)
+    """Any split of the stream into batches gives the same learner and codes, bit for bit."""
+    whole = factory().learn(rows)
     for sizes in ((1, 1, 3, BLOCK - 4, 7), (BLOCK + 1,), (700,) * 5):
         split = factory()
         for batch in _batches(rows, sizes):
             split.learn(batch)
-        expect(
-            _codes(split, rows) == whole,
-            f"expected the same codes from batches of {sizes} rows and from one",
-        )
+        _expect_equal(split, whole, rows, f"from batches of {sizes} rows and from one")
 
 
 def check_threads(factory: Factory, rows: Array) -> None:
-    """Any number of threads gives the same codes, bit for bit."""
-    found = []
-    for threads in (1, 3):
-        with threadpool_limits(threads, user_api="blas"):
-            found.append(_codes(factory().learn(rows), rows))
-    expect(found[0] == found[1], "expected the same codes from 1 thread and from 3")
+    """Any number of threads gives the same learner and codes, bit for bit."""
+    with threadpool_limits(1, user_api="blas"):
+        alone = factory().learn(rows)
+        codes = _codes(alone, rows)
+    with threadpool_limits(3, user_api="blas"):
+        together = factory().learn(rows)
+        expect(_codes(together, rows) == codes, "expected the same codes from 1 thread and from 3")
+        _expect_equal(together, alone, rows, "from 1 thread and from 3")
 
 
 def check_encode_alone(factory: Factory, rows: Array) -> None:
@@ -121,8 +120,7 @@ def check_save(factory: Factory, rows: Array) -> None:
     expect(equal(_learned(loaded), _learned(learner)), "expected the same learner from the file")
     for one in (learner, loaded):
         one.learn(rows[BLOCK + 9 :])
-    expect(equal(_learned(loaded), _learned(learner)), "expected the loaded learner to go on equal")
-    expect(_codes(loaded, rows) == _codes(learner, rows), "expected the same codes after loading")
+    _expect_equal(loaded, learner, rows, "after loading")
 
 
 def check_fresh(factory: Factory, rows: Array) -> None:
@@ -187,11 +185,11 @@ def check_huge_rows(factory: Factory, rows: Array) -> None:
 CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
     check_seen,
     check_codes,
+    check_coder_changes_nothing,
     check_split,
     check_threads,
     check_encode_alone,
     check_project,
-    check_coder_changes_nothing,
     check_coder_frozen,
     check_memory,
     check_save,
@@ -214,6 +212,12 @@ def enough(rows: Array) -> None:
 
 def _codes(learner: Learner, rows: Array) -> Any:
     return learner.coder().encode(rows)
+
+
+def _expect_equal(left: Learner, right: Learner, rows: Array, where: str) -> None:
+    for name, value in _learned(left).items():
+        expect(equal(value, getattr(right, name)), f"expected the same {name} {where}")
+    expect(_codes(left, rows) == _codes(right, rows), f"expected the same codes {where}")
 
 
 def _learned(learner: Learner) -> dict[str, Any]:

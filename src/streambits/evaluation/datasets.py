@@ -32,12 +32,23 @@ def uniform(seed: int = 0) -> Rows:
 
 def digits(_: int = 0) -> Rows:
     """The 1797 x 64 handwritten digits that come with scikit-learn."""
+    return np.asarray(_digits().data, np.float32)
+
+
+def digit_labels(rows: Rows) -> NDArray[np.intp]:
+    """(n,) which digit each row of `digits` shows, whatever their order."""
+    bundle = _digits()
+    images = bundle.data.astype(rows.dtype)
+    label = {image.tobytes(): digit for image, digit in zip(images, bundle.target, strict=True)}
+    return np.array([label[row.tobytes()] for row in rows], np.intp)
+
+
+def _digits() -> Any:
     try:
         from sklearn.datasets import load_digits  # noqa: PLC0415 - an extra
     except ImportError:
         raise MissingExtraError("scikit-learn", "sklearn") from None
-    rows: Rows = load_digits().data.astype(np.float32)
-    return rows
+    return load_digits()
 
 
 def _covtype(file: Any) -> Rows:

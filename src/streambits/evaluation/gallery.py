@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.codes import Codes
-from streambits.errors import MissingExtraError
 from streambits.evaluation.compare import Score
-from streambits.evaluation.datasets import Rows
+from streambits.evaluation.datasets import Rows, digit_labels
 
 NEAREST = 6
 
@@ -27,22 +26,31 @@ class Found(NamedTuple):
 
 
 class Gallery(NamedTuple):
-    """images: (n, 8, 8), one a row; queries: places of a few; found: by method."""
+    """images: (n, 8, 8), one a row; digits: a few; queries: the first place of each; found: by
+    method.
+    """
 
     images: Rows
+    digits: tuple[int, ...]
     queries: NDArray[np.intp]
     found: list[Found]
 
 
-def gallery(rows: Rows, scores: list[Score], queries: NDArray[np.intp]) -> Gallery:
-    """For queries among rows (n, 64) of digits, the nearest by each method's codes."""
+def gallery(rows: Rows, scores: list[Score], digits: tuple[int, ...] = (2, 5, 8)) -> Gallery:
+    """For the first row of each of a few digits, the nearest by each method.
+
+    A few examples are no measure: `share` says how typical they are.
+
+    rows: (n, 64) digits in any order; scores: with the codes of these rows.
+    """
     labels = digit_labels(rows)
+    queries = np.array([np.flatnonzero(labels == digit)[0] for digit in digits])
     found = []
     for score in scores:
         places = nearest_codes(score.codes, NEAREST)
         right = labels[places] == labels[:, None]
         found.append(Found(score.method, places[queries], right[queries], float(right.mean())))
-    return Gallery(rows.reshape(-1, 8, 8), queries, found)
+    return Gallery(rows.reshape(-1, 8, 8), digits, queries, found)
 
 
 def nearest_codes(codes: Codes, count: int) -> NDArray[np.intp]:
@@ -50,15 +58,3 @@ def nearest_codes(codes: Codes, count: int) -> NDArray[np.intp]:
     distances = codes.hamming(codes).astype(np.int32)
     np.fill_diagonal(distances, codes.bits + 1)
     return np.argsort(distances, axis=1, kind="stable")[:, :count]
-
-
-def digit_labels(rows: Rows) -> NDArray[np.intp]:
-    """(n,) which digit each row of scikit-learn's bundled set shows, whatever their order."""
-    try:
-        from sklearn.datasets import load_digits  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise MissingExtraError("scikit-learn", "sklearn") from None
-    bundle = load_digits()
-    images = bundle.data.astype(rows.dtype)
-    label = {image.tobytes(): digit for image, digit in zip(images, bundle.target, strict=True)}
-    return np.array([label[row.tobytes()] for row in rows], np.intp)

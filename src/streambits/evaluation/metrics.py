@@ -22,6 +22,7 @@ def average_precision(
     T + 1 + (i - 1)(t - 1)/(c - 1) true items up to itself among N + i. The sum over i has a
     closed form in harmonic numbers (McSherry & Najork, ECIR 2008).
     """
+    distances = distances.astype(np.int64)
     count = _histogram(distances, levels)
     true = _histogram(np.where(near, distances, levels), levels + 1)[:, :-1]
     before, true_before = _before(count), _before(true)
@@ -54,7 +55,9 @@ def mean_average_precision(
                 distances[itself].reshape(kept), near[itself].reshape(kept), codes.bits + 1
             )
         )
-    return float(np.nanmean(np.concatenate(scores)))
+    found = np.concatenate(scores)
+    found = found[~np.isnan(found)]
+    return float(found.mean()) if len(found) else float("nan")
 
 
 def bits_changed(before: Codes, after: Codes) -> float:

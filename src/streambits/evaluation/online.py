@@ -30,8 +30,9 @@ class Step(NamedTuple):
 
 
 class Online(NamedTuple):
-    """online, end: MAP of codes given out at once, and of codes by the final coder; last: the last
-    refresh; changed: the mean share of bits that a refresh changed.
+    """online: MAP of codes given out at once; end: of all codes given out after the last row, by a
+    learner that gave out no coder before; last: the last refresh; changed: the mean share of bits
+    that a refresh changed.
     """
 
     online: float
@@ -70,9 +71,9 @@ def watch_online(
 
     coded = encode_online(learner, _batches(rows, refresh), refresh=refresh, on_refresh=watch)
     at_once = Codes.concat([codes for _, codes in coded])
-    final = learner.coder().encode(rows)
+    last = ssbc(contest.stream.train, bits, seed=seed).learn(rows).coder()
     changed = float(np.mean([step.changed for step in steps]))
-    return Online(contest.score(at_once), contest.score(final), steps[-1], changed)
+    return Online(contest.score(at_once), contest.score(last.encode(rows)), steps[-1], changed)
 
 
 def _batches(rows: Rows, size: int) -> Iterator[Rows]:

@@ -78,7 +78,7 @@ class GaussianAffinity:
     def __call__(self, rows: Array) -> Array:
         xp = array_namespace(rows)
         rows = self._relative(rows)
-        squares = xp.vecdot(rows, rows)
+        squares = _squares(rows)
         if not bool(xp.all(xp.isfinite(squares))):
             return self._of_huge(rows)
         extended = xp.concat([rows, squares[:, None], xp.ones_like(squares)[:, None]], axis=1)
@@ -107,7 +107,8 @@ class GaussianAffinity:
     def noise(self, rows: Array) -> Array:
         xp = array_namespace(rows)
         rows = self._relative(rows)
-        return self._relative_error(rows.dtype, xp.vecdot(rows, rows) + self._farthest)
+        noise = self._relative_error(rows.dtype, _squares(rows) + self._farthest)
+        return xp.minimum(noise, xp.ones_like(noise))  # an infinite one would hide in 0 * inf
 
     def _relative_error(self, dtype: object, squares: Any) -> Any:
         """A sum of K rounded products errs by about sqrt(K) units of its absolute sum."""
@@ -127,6 +128,11 @@ class GaussianAffinity:
     def __repr__(self) -> str:
         shape = f"{self.width} landmarks of {self.inputs} columns"
         return f"GaussianAffinity({shape}, bandwidth={self.bandwidth:.6g})"
+
+
+def _squares(rows: Array) -> Array:
+    with np.errstate(over="ignore"):  # what overflows is looked at again
+        return array_namespace(rows).vecdot(rows, rows)
 
 
 def _single(centre: Array) -> Array:

@@ -31,6 +31,12 @@ class Bandwidth:
     power: int = 2
     factor: float = 1.0
 
+    def __post_init__(self) -> None:
+        if self.neighbour is not None:
+            as_count(self.neighbour, "neighbour")
+        as_count(self.power, "power", most=2)
+        as_number(self.factor, "the bandwidth's factor", above=0)
+
     def __mul__(self, factor: float) -> Self:
         return replace(
             self, factor=self.factor * as_number(factor, "the bandwidth's factor", above=0)
@@ -99,4 +105,6 @@ def _typical(rows: Array, start: int, place: int | None) -> float:
     squared[here, start + here] = 0
     if place is None:
         return float(np.sqrt(squared).sum() / (len(rows) - 1))
-    return float(np.sqrt(np.partition(squared, place, axis=1)[:, place]).sum())
+    # its distance again by differences: duplicates are at 0, not at the rounding of a square
+    neighbour = np.argpartition(squared, place, axis=1)[:, place]
+    return float(np.linalg.norm(block - rows[neighbour], axis=1).sum())

@@ -1,6 +1,6 @@
 """Landmarks: a uniform sample of a stream, or the centres of one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,9 @@ class Reservoir:
     keys. An update costs a draw a row, and a copy of the few rows that enter.
     """
 
-    def __init__(self, size: int, like: Array, *, inputs: int, seed: int = 0) -> None:
+    def __init__(
+        self, size: int, like: Array, *, inputs: int, seed: int | Sequence[int] = 0
+    ) -> None:
         xp = array_namespace(like)
         self.size = as_count(size, "size")
         self.seen = 0
@@ -125,7 +127,7 @@ def centres(sample: Array, count: int, *, seed: int | np.random.Generator = 0) -
     sample: (n, d). Costs 10 n count d; memory 2048 x count.
 
     >>> centres(np.array([[0.0], [0.1], [9.0], [9.1]]), 2).round(2).ravel().tolist()
-    [9.05, 0.05]
+    [0.05, 9.05]
     """
     sample = as_rows(sample, name="sample")
     xp = array_namespace(sample)

@@ -53,7 +53,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     rotation : {'itq', 'random', 'none'}, default='itq'
         Where the bits fall.
     paper : bool, default=False
-        The paper's algorithm to the letter; whitening and rotation are then not used.
+        The paper's algorithm to the letter: whitening and rotation are not used, and codes given
+        out between calls of `partial_fit` do not compare.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks and the rotation. An int is the `seed` of `streambits.ssbc`.
 

@@ -114,6 +114,8 @@ class Centre:
             return self.mean[None, :][:0, :]
         step = mean - self.mean
         self.mean = self.mean + step * (count / self.seen)
+        if not (before and count):  # nothing to reconcile: no row, so that fresh() changes nothing
+            return self.mean[None, :][:0, :]
         return step[None, :] * (before * count / self.seen) ** 0.5
 
     def copy(self) -> "Centre":
@@ -130,7 +132,9 @@ def check_rank(energies: Array, count: int, tolerance: float) -> int:
     """The number of directions above rounding; fewer than `count` is an error."""
     xp = array_namespace(energies)
     strongest = float(xp.max(energies)) if energies.shape[0] else 0.0
-    rank = int(xp.sum(energies > tolerance * strongest)) if strongest > 0 else 0
+    rank = (
+        int(xp.sum(xp.astype(energies > tolerance * strongest, xp.int64))) if strongest > 0 else 0
+    )
     if count > rank:
         raise RankError(
             f"{count} bits need {count} independent directions, and the rows seen so far have "

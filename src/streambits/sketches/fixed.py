@@ -74,7 +74,8 @@ class Fixed:
         available = self.vectors.shape[1]
         if count > available:
             raise RankError(f"there are {available} fixed directions, and {count} were asked for")
-        return Directions(self.vectors[:, : count + extra], self.energies[: count + extra])
+        count = min(count + extra, available)
+        return Directions(self.vectors[:, :count], self.energies[:count])
 
     def state(self) -> dict[str, Any]:
         names = ("vectors", "energies", "mean", "seen")

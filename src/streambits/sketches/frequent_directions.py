@@ -63,7 +63,7 @@ class FrequentDirections:
         kept = xp.clip(energies - delta, min=0.0)
         scale = xp.sqrt(kept / xp.where(energies > 0, energies, xp.ones_like(energies)))
         self._buffer = scale[:, None] * turned
-        self._filled = int(xp.sum(kept > 0))
+        self._filled = int(xp.sum(xp.astype(kept > 0, xp.int64)))
         self._shrinkage += delta
         self._rounding += 4 * EPS * float(xp.sum(energies))
 

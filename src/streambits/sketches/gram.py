@@ -75,7 +75,12 @@ class Gram:
 
     def prepare(self, rows: Array) -> Part:
         part = self._centre.split(rows, single=self.single)
-        return part._replace(body=part.body.T @ part.body)
+        scatter = double(part.body.T @ part.body)
+        if self.single and self.centred:  # the mean was rounded before it was subtracted
+            xp = array_namespace(rows)
+            off = part.mean - double(xp.astype(part.mean, rows.dtype))
+            scatter -= part.rows * off[:, None] * off[None, :]
+        return part._replace(body=scatter)
 
     def absorb(self, part: Part) -> None:
         shift = self._centre.absorb(part.rows, part.mean)

@@ -17,6 +17,10 @@ class Batch(NamedTuple):
     rows: Array
 
 
+def _count(rows: Array) -> int:
+    return int(rows.shape[0]) if getattr(rows, "shape", ()) else len(rows)
+
+
 def batches(stream: Iterable[Any]) -> Iterator[Batch]:
     """Any iterable of row arrays, or of (ids, rows), as batches; missing ids are counted from 0."""
     counted = 0
@@ -24,11 +28,13 @@ def batches(stream: Iterable[Any]) -> Iterator[Batch]:
         if isinstance(item, tuple):
             ids, rows = np.asarray(item[0]), item[1]
         else:
-            ids, rows = np.arange(counted, counted + len(item)), item
-        if ids.shape != (len(rows),) or ids.dtype.kind not in "iu":
+            ids, rows = np.arange(counted, counted + _count(item)), item
+        count = _count(rows)
+        fits = ids.dtype.kind in "iu" and np.all(ids <= np.iinfo(np.int64).max)
+        if ids.shape != (count,) or not fits:
             raise InputError(
-                f"a batch of {len(rows)} rows needs as many whole numbers as ids; "
+                f"a batch of {count} rows needs as many whole numbers as ids; "
                 f"got shape {ids.shape} and type {ids.dtype}"
             )
-        counted += len(rows)
+        counted += count
         yield Batch(ids.astype(np.int64), rows)

@@ -1,0 +1,98 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import streambits
+from streambits.cli import main as cli
+from streambits.errors import InputError, MissingExtraError
+
+SCRIPT = Path(sys.executable).with_name("streambits")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The entry point with these arguments: (exit code, stdout, stderr)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["streambits", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        code = stopped.value.code
+        return (0 if code is None else code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A verb 'fail' that raises what it is given."""
+
+    def install(error):
+        app = typer.Typer(pretty_exceptions_enable=False)
+        app.callback()(lambda: None)
+
+        @app.command()
+        def fail():
+            raise error
+
+        monkeypatch.setattr(cli, "app", app)
+
+    return install
+
+
+def test_version(call):
+    assert call("--version") == (0, f"streambits {streambits.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "extra"]])
+def test_wrong_use_is_exit_2(call, arguments):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert "Usage" in err
+
+
+def test_nothing_at_all_shows_help():
+    done = CliRunner().invoke(cli.app, [])
+    assert done.exit_code == 2
+    assert "demo" in done.output
+
+
+def test_every_verb_and_every_shown_option_has_help():
+    group = typer.main.get_command(cli.app)
+    for verb in group.commands.values():
+        assert verb.help
+        for option in verb.params:
+            assert getattr(option, "help", None) or option.hidden, option.name
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("rows is empty:\n  skip it"), MissingExtraError("matplotlib", "plots")]
+)
+def test_an_error_of_ours_is_one_line_on_stderr_and_exit_1(call, failing, error):
+    failing(error)
+    code, out, err = call("fail")
+    assert (code, out) == (1, "")
+    assert err == "streambits: " + " ".join(str(error).split()) + "\n"
+
+
+def test_a_bug_is_not_hidden(failing, monkeypatch):
+    failing(ZeroDivisionError())
+    monkeypatch.setattr(sys, "argv", ["streambits", "fail"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_an_interrupt_is_exit_130(call, failing):
+    failing(KeyboardInterrupt())
+    code, out, err = call("fail")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_the_installed_command():
+    done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streambits {streambits.__version__}\n"

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from streambits.errors import InputError
+from streambits.evaluation import datasets
+
+
+def test_uniform_is_as_the_paper_says():
+    rows = datasets.load("uniform")
+    limits = 1 / np.arange(1, 51) ** 2
+    assert rows.shape == (60000, 50)
+    assert rows.min() >= 0
+    assert np.all(rows.max(axis=0) <= limits * (1 + 1e-6))
+    assert np.allclose(rows.mean(axis=0) / limits, 1 / 2, atol=0.01)
+    assert np.allclose(rows.var(axis=0) / limits**2, 1 / 12, atol=0.003)
+    scaled = np.corrcoef((rows / limits).T) - np.eye(50)
+    assert abs(scaled).max() < 0.03
+
+
+def test_uniform_depends_on_its_seed_alone():
+    assert np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform", seed=3))
+    assert not np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform"))
+
+
+def test_digits_come_with_scikit_learn():
+    rows = datasets.load("digits")
+    assert rows.shape == (1797, 64)
+    assert (rows.dtype, rows.min(), rows.max()) == (np.float32, 0, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(datasets.FILES))
+def test_a_data_set_of_a_file_has_finite_rows(name):
+    if not datasets.available(name):
+        pytest.skip(f"{datasets.FILES[name][0]} is not in the folder of STREAMBITS_DATA")
+    rows = datasets.load(name)
+    assert rows.ndim == 2
+    assert len(rows) > 1000
+    assert rows.dtype == np.float32
+    assert np.isfinite(rows).all()
+    assert rows.std(axis=0).max() > 0
+
+
+def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
+    assert not datasets.available("mnist")
+    file = datasets.FILES["mnist"][0]
+    with pytest.raises(InputError, match=f"{file}, which is not in .*STREAMBITS_DATA"):
+        datasets.load("mnist")
+    np.savez(tmp_path / file, X=np.arange(6).reshape(3, 2))
+    assert datasets.available("mnist")
+    assert datasets.load("mnist").tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_cbm_is_standardised_and_its_constant_columns_are_zero(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
+    rows = np.random.default_rng(0).random((100, 3)) * 50 + 7
+    rows[:, 1] = 4
+    np.savez(tmp_path / datasets.FILES["cbm"][0], X=rows)
+    found = datasets.load("cbm")
+    assert np.allclose(found.mean(axis=0), 0, atol=1e-6)
+    assert np.allclose(found.std(axis=0), [1, 0, 1], atol=1e-6)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_others():
+    with pytest.raises(InputError, match=r"no data set 'pamap'; choose from uniform, .*sift"):
+        datasets.load("pamap")
+    assert not datasets.available("pamap")
+
+
+def test_a_stream_and_its_landmarks_are_shuffled_and_disjoint():
+    train, rows = datasets.stream("digits", 100, 1000, seed=2)
+    everything = np.concatenate([train, rows])
+    assert (train.shape, rows.shape) == ((100, 64), (1000, 64))
+    assert len(np.unique(everything, axis=0)) == 1100  # the digits hold no duplicates
+    assert not np.array_equal(train, datasets.load("digits")[:100])
+    assert np.array_equal(train, datasets.stream("digits", 100, 1000, seed=2).train)
+    assert not np.array_equal(train, datasets.stream("digits", 100, 1000, seed=3).train)
+
+
+def test_a_stream_ends_where_the_rows_end_and_needs_more_than_landmarks():
+    assert len(datasets.stream("digits", 100, 10**6).rows) == 1697
+    with pytest.raises(InputError, match="1797 rows: ask for fewer than 1797 landmarks"):
+        datasets.stream("digits", 1797, 10)

@@ -1,0 +1,56 @@
+"""Section 2.1: what the paper says of the methods it compares with, where we have them."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.rotations import itq_steps, random_rotation
+
+
+def test_lsh_agrees_by_the_angle():
+    """'taking dot product with a collection of k random vectors, and assigning each bit ...
+    according to the sign': two points agree in a bit with chance 1 - angle / pi.
+    """
+    angles = np.array([0.0, 0.3, 1.0, 2.0, 3.0])
+    turned = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    train = np.vstack([turned, -turned])  # their mean, which LSH subtracts, is the origin
+    agree = np.zeros(5)
+    for seed in range(4):
+        bits = sb.lsh(train, 4096, seed=seed).coder().encode(turned).unpack()
+        agree += (bits == bits[0]).mean(axis=1) / 4
+    np.testing.assert_allclose(agree, 1 - angles / np.pi, atol=0.02)  # five standard deviations
+
+
+def test_lsh_is_independent_of_the_data():
+    """'LSH is a data independent method': the stream changes nothing."""
+    rows = np.random.default_rng(0).random((5000, 6))
+    learner = sb.lsh(rows[:50], 24)
+    before = learner.coder().encode(rows)
+    assert learner.learn(rows).coder().encode(rows) == before
+
+
+def test_itq_never_raises_the_quantisation_loss():
+    """'they alternatively minimize Q(B, R) = ||B - V R||_F^2': no step makes it worse."""
+    projected = np.random.default_rng(0).standard_normal((500, 12)) * np.logspace(0, -1, 12)
+    losses = []
+    for rotation in itq_steps(projected, random_rotation(12, projected, 0), 50):
+        turned = projected @ rotation
+        losses.append(np.linalg.norm(np.where(turned > 0, 1, -1) - turned))
+    assert (np.diff(losses) <= 1e-9).all()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("bits", [5, 15])
+def test_nystrom_approximates_the_kernel_matrix(bits):
+    """'G = C W_k^+ C', C the affinities to the sample, W_k the best rank k of its own matrix."""
+    rng = np.random.default_rng(0)
+    rows, sample = rng.random((100, 3)), rng.random((20, 3))
+
+    def gaussian(left, right):
+        return np.exp(-((left[:, None] - right) ** 2).sum(axis=2) / 0.2)
+
+    values, vectors = np.linalg.eigh(gaussian(sample, sample))
+    inverse = (vectors[:, -bits:] / values[-bits:]) @ vectors[:, -bits:].T
+    c = gaussian(rows, sample)
+    z = sb.nystrom(sample, bits, bandwidth=0.2).coder().project(rows)
+    np.testing.assert_allclose(z @ z.T / 20**0.5, c @ inverse @ c.T, atol=1e-8)

@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambits import FrequentDirections
+from streambits.errors import InputError, RankError
+
+
+def low_rank(rng, count):
+    return rng.standard_normal((count, 2)) @ rng.standard_normal((2, 12))
+
+
+def duplicates(rng, count):
+    return rng.standard_normal((3, 12))[rng.integers(3, size=count)]
+
+
+def with_zero_rows(rng, count):
+    return rng.standard_normal((count, 12)) * (rng.random((count, 1)) > 0.5)
+
+
+def decaying(rng, count):
+    return rng.standard_normal((count, 12)) * 0.6 ** np.arange(12)
+
+
+def wild_scales(rng, count):
+    return rng.standard_normal((count, 12)) * 10 ** rng.uniform(-6, 6, (count, 1))
+
+
+STREAMS = [low_rank, duplicates, with_zero_rows, decaying, wild_scales]
+streams = st.builds(
+    lambda kind, seed, count: kind(np.random.default_rng(seed), count),
+    st.sampled_from(STREAMS),
+    st.integers(0, 1000),
+    st.integers(1, 150),
+)
+
+
+def summed(sketch, rows, step):
+    for start in range(0, len(rows), step):
+        sketch.update(rows[start : start + step])
+    return sketch
+
+
+def gap(sketch, rows):
+    """The eigenvalues of A'A - B'B, smallest first."""
+    rows = rows - rows.mean(axis=0) if sketch.centred else rows
+    return np.linalg.eigvalsh(rows.T @ rows - sketch.matrix.T @ sketch.matrix)
+
+
+def slack(rows):
+    """What the oracle's own rounding may add."""
+    return 1e-14 * np.square(rows).sum() + 1e-300
+
+
+@given(streams, st.integers(2, 14), st.integers(1, 14), st.booleans(), st.integers(1, 40))
+def test_the_difference_is_positive_and_below_the_certificate(rows, size, spare, centred, step):
+    sketch = summed(FrequentDirections(12, size, spare, centred=centred), rows, step)
+    smallest, largest = gap(sketch, rows)[[0, -1]]
+    assert smallest >= -sketch.certificate * 1e-9 - slack(rows)
+    assert largest <= sketch.certificate + slack(rows)
+
+
+@given(streams, st.integers(2, 14), st.integers(1, 14), st.integers(1, 40))
+def test_shrinkage_keeps_the_bounds_of_the_literature(rows, size, spare, step):
+    sketch = summed(FrequentDirections(12, size, spare, centred=False), rows, step)
+    tails = np.append(np.cumsum(np.linalg.svd(rows, compute_uv=False)[::-1] ** 2)[::-1], 0)
+    for j in range(min(size, len(tails))):
+        assert sketch.shrinkage <= tails[j] / (size - j) * (1 + 1e-9) + slack(rows)
+
+
+@given(streams, st.integers(2, 14), st.integers(1, 14), st.integers(1, 40), st.integers(0, 150))
+def test_a_merged_sketch_keeps_its_promise(rows, size, spare, step, place):
+    left = summed(FrequentDirections(12, size, spare), rows[:place], step)
+    right = summed(FrequentDirections(12, size, spare), rows[place:], step)
+    left.merge(right)
+    smallest, largest = gap(left, rows)[[0, -1]]
+    assert smallest >= -left.certificate * 1e-9 - slack(rows)
+    assert largest <= left.certificate + slack(rows)
+    assert left.certificate >= right.certificate
+
+
+@given(streams, st.integers(2, 14), st.integers(1, 14))
+def test_the_sketch_never_holds_more_rows_than_its_buffer(rows, size, spare):
+    sketch = FrequentDirections(12, size, spare)
+    for row in rows:
+        sketch.update(row[None, :])
+        assert len(sketch.matrix) < size + spare
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_rows_of_a_rank_below_the_size_lose_nothing(centred):
+    rows = low_rank(np.random.default_rng(0), 300)
+    sketch = summed(FrequentDirections(12, 5, centred=centred), rows, 11)
+    assert sketch.certificate <= 1e-9 * np.square(rows).sum()
+    assert abs(gap(sketch, rows)).max() <= 1e-9 * np.square(rows).sum()
+
+
+@given(st.integers(0, 1000), st.booleans())
+def test_directions_are_orthonormal_and_their_energies_lie_within_the_certificate(seed, centred):
+    rows = decaying(np.random.default_rng(seed), 150) + 1
+    sketch = summed(FrequentDirections(12, 8, centred=centred), rows, 17)
+    vectors, energies = sketch.directions(4)
+    exact = rows - rows.mean(axis=0) if centred else rows
+    true = np.linalg.eigvalsh(exact.T @ exact)[::-1][:4] / len(rows)
+    assert np.allclose(vectors.T @ vectors, np.eye(4), atol=1e-6)
+    assert np.all(abs(energies - true) <= sketch.certificate / 2 / len(rows) + 1e-9)
+
+
+def test_extra_directions_are_given_as_far_as_there_are():
+    sketch = FrequentDirections(12, 4)
+    sketch.update(low_rank(np.random.default_rng(0), 5))
+    assert sketch.directions(1, extra=9).vectors.shape == (12, 2)
+
+
+@pytest.mark.parametrize("count", [5, 200])
+def test_more_directions_than_the_rank_are_an_error_that_names_it(count):
+    sketch = FrequentDirections(12, 6)
+    sketch.update(low_rank(np.random.default_rng(0), 200)[:count])
+    with pytest.raises(RankError, match="have 2: ask for at most 2 bits"):
+        sketch.directions(3)
+
+
+def test_an_empty_sketch_has_no_direction():
+    with pytest.raises(RankError, match="have 0"):
+        FrequentDirections(12, 6).directions(1)
+
+
+def test_size_minus_one_directions_survive_a_long_stream():
+    rows = np.random.default_rng(0).standard_normal((500, 12))
+    assert summed(FrequentDirections(12, 6), rows, 50).directions(5).energies.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((0, 4), "width is 0"),
+        ((4, 1), "size is 1; it must be at least 2"),
+        ((4, 4, 0), "spare is 0"),
+        ((4, True), "size is True"),
+        ((4, 4.0), "size is 4.0"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        FrequentDirections(*settings)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambits import Gram
+from streambits.errors import RankError
+from streambits.sketches.gram import single_suffices
+
+
+def scatter(rows):
+    """The centred scatter, from numpy's covariance."""
+    return np.atleast_2d(np.cov(rows.T, bias=True)) * len(rows)
+
+
+def gram_of(rows, **settings):
+    sketch = Gram(rows.shape[1], **settings)
+    sketch.update(rows)
+    return sketch
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_matrix_is_the_sum_of_products(centred):
+    rows = np.random.default_rng(0).standard_normal((200, 6)) + 3
+    expected = scatter(rows) if centred else rows.T @ rows
+    sketch = gram_of(rows, centred=centred)
+    assert np.allclose(sketch.matrix, expected, rtol=1e-10)
+    assert sketch.certificate == 0
+    assert np.allclose(sketch.mean, rows.mean(axis=0) if centred else 0)
+
+
+def test_the_matrix_is_handed_out_as_a_copy():
+    sketch = gram_of(np.eye(3))
+    sketch.matrix[:] = 7
+    assert np.array_equal(sketch.matrix, gram_of(np.eye(3)).matrix)
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_directions_are_the_leading_eigenvectors_of_the_covariance(seed, count):
+    rows = np.random.default_rng(seed).standard_normal((100, 6)) * [6, 5, 4, 3, 2, 1] + 10
+    vectors, energies = gram_of(rows).directions(count)
+    covariance = np.cov(rows.T, bias=True)
+    assert np.allclose(vectors.T @ vectors, np.eye(count), atol=1e-12)
+    assert np.allclose(energies, np.linalg.eigvalsh(covariance)[::-1][:count])
+    assert np.allclose(covariance @ vectors, vectors * energies, atol=1e-8)
+
+
+def test_extra_directions_are_given_as_far_as_there_are():
+    sketch = gram_of(np.random.default_rng(0).standard_normal((100, 6)))
+    assert sketch.directions(2, extra=3).vectors.shape == (6, 5)
+    assert sketch.directions(4, extra=30).energies.shape == (6,)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_more_directions_than_the_rank_are_an_error_that_names_it(rank):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((50, rank)) @ rng.standard_normal((rank, 6))
+    with pytest.raises(RankError, match=f"have {rank}: ask for at most {rank} bits"):
+        gram_of(rows).directions(rank + 1, extra=1)
+
+
+def test_more_directions_than_columns_are_a_rank_error():
+    with pytest.raises(RankError, match=r"7 bits need 7 .* have 6"):
+        gram_of(np.random.default_rng(0).standard_normal((50, 6))).directions(7)
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0, 1e6])
+@given(st.integers(0, 1000), st.integers(2, 400))
+def test_single_precision_errs_by_less_than_its_certificate(offset, seed, count):
+    rows = np.random.default_rng(seed).standard_normal((1000, 6)) * [9, 5, 3, 1, 1, 0.1] + offset
+    rows = rows.astype(np.float32)
+    sketch = Gram(6, single=True)
+    for start in range(0, 1000, count):
+        sketch.update(rows[start : start + count])
+    error = np.linalg.norm(sketch.matrix - scatter(rows.astype(np.float64)), 2)
+    assert error <= sketch.certificate + 1e-12 * (1 + offset) * len(rows)
+    assert sketch.certificate < 1e-2 * np.trace(sketch.matrix)
+
+
+def test_certificates_of_single_precision_add_up_when_merged():
+    rows = np.random.default_rng(0).random((100, 4), dtype=np.float32)
+    left, right = gram_of(rows[:50], single=True), gram_of(rows[50:], single=True)
+    expected = left.certificate + right.certificate
+    left.merge(right)
+    assert left.certificate == expected > 0
+
+
+def test_single_precision_suffices_for_strong_directions_only():
+    rng = np.random.default_rng(0)
+    strong = rng.standard_normal((300, 6)).astype(np.float32)
+    weak = strong * np.array([1e4, 1, 1, 1, 1, 1], np.float32)
+    assert single_suffices(strong, 6)
+    assert single_suffices(weak, 1)
+    assert not single_suffices(weak, 2)
+    assert not single_suffices(strong.astype(np.float64), 2)
+    assert not single_suffices(strong, 7)

@@ -1,0 +1,380 @@
+import gc
+import tracemalloc
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
+
+import streambits as sb
+from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
+from streambits.errors import EpochError, InputError, MergeError, RankError
+from streambits.evaluation.metrics import bits_changed
+
+
+def affinities(rows, features):
+    squared = cdist(rows.astype(np.float64), features.landmarks.astype(np.float64)) ** 2
+    return np.exp(-squared / features.bandwidth)
+
+
+def learned(learner, *batches):
+    for batch in batches:
+        learner.learn(batch)
+    return learner
+
+
+# Learning
+
+
+@pytest.mark.parametrize("count", [1, 2047, 2048, 2049, 4500])
+def test_rows_are_counted_whether_they_wait_or_not(learner, rows, count):
+    assert learner.learn(rows[:count]) is learner
+    assert learner.seen == count
+    assert learner.sketch.seen == count
+    assert f"{count} rows seen" in repr(learner)
+
+
+def test_the_sketch_is_that_of_all_rows_pending_ones_included(train, rows):
+    learner = Learner(GaussianAffinity(train), Gram(60), bits=8)
+    learned(learner, rows[:100], rows[100:2500])
+    expected = np.cov(affinities(rows[:2500], learner.features).T, bias=True) * 2500
+    assert np.allclose(learner.sketch.matrix, expected, rtol=1e-3, atol=1e-4)
+    assert np.allclose(learner.sketch.mean, affinities(rows[:2500], learner.features).mean(axis=0))
+
+
+def test_the_certificate_is_true_for_the_affinities_seen(train, rows):
+    learner = Learner(GaussianAffinity(train), FrequentDirections(60, 16), bits=8)
+    learned(learner, rows[:1000], rows[1000:3000])
+    exact = learner.features(rows[:3000]).astype(np.float64)
+    exact -= exact.mean(axis=0)
+    kept = learner.sketch.matrix
+    gap = np.linalg.eigvalsh(exact.T @ exact - kept.T @ kept)
+    assert 0 < gap[-1] <= learner.certificate * (1 + 1e-9)
+    assert gap[0] >= -1e-9 * learner.certificate
+
+
+def test_the_sample_is_uniform_rows_of_the_stream_and_the_prior_fills_it_up(train, rows):
+    learner = sb.ssbc(train, 8)
+    assert np.array_equal(learner.sample, train)
+    learner.learn(rows[:10])
+    assert np.array_equal(learner.sample, np.concatenate([train, rows[:10]]))
+    learner = learner.fresh().learn(np.concatenate([rows, rows + 1]))
+    assert len(learner.sample) == 5000
+    assert not np.isin(learner.sample[:, 0], train[:, 0]).any()
+
+
+def test_bad_rows_are_refused_and_change_nothing(bad_rows, complaint, train, rows, fingerprint):
+    learner = sb.ssbc(train, 12).learn(rows[:2100])
+    learner.coder()
+    before = fingerprint(learner)
+    with pytest.raises(InputError, match=complaint):
+        learner.learn(bad_rows)
+    assert fingerprint(learner) == before
+    assert learner.learn(rows[2100:]).seen == 5000
+
+
+@pytest.mark.parametrize("count", [10, 5000])
+@pytest.mark.parametrize("method", ["ssbc", "pcah", "osh"])
+def test_rows_too_large_to_square_are_refused_and_change_nothing(
+    count, method, build, rows, fingerprint
+):
+    learner = build(method, rows[:60].astype(np.float64)).learn(rows[:100])
+    before = fingerprint(learner)
+    huge = rows[:count].astype(np.float64)
+    huge[-1] = 1e200
+    with pytest.raises(InputError, match="scale"):
+        learner.learn(huge)
+    assert fingerprint(learner) == before
+    assert learner.learn(rows).coder().bits == 6
+
+
+def test_rows_may_be_lists_frames_or_other_precisions(train, rows, fingerprint):
+    expected = fingerprint(sb.ssbc(train, 8).learn(rows[:50]))
+    for given in (rows[:50].tolist(), rows[:50].astype(np.float64), strict.asarray(rows[:50])):
+        assert fingerprint(sb.ssbc(train, 8).learn(given)) == expected
+
+
+def test_rows_given_may_be_changed_afterwards(learner, train, rows, fingerprint):
+    given = rows[:3000].copy()
+    learner.learn(given)
+    given[:] = 0
+    assert fingerprint(learner) == fingerprint(sb.ssbc(train, 12).learn(rows[:3000]))
+
+
+# Coders
+
+
+def test_a_coder_is_given_out_again_until_more_is_learned(learner, rows):
+    first = learner.learn(rows[:500]).coder()
+    assert learner.coder() is first
+    assert learner.learn(rows[500:]).coder() is not first
+
+
+def test_giving_out_coders_changes_nothing_that_is_learned(method, build, train, rows, fingerprint):
+    asked, never = build(method, train), build(method, train)
+    for start in range(0, 2800, 700):
+        asked.learn(rows[start : start + 700]).coder()
+        never.learn(rows[start : start + 700])
+    assert fingerprint(asked.sketch) == fingerprint(never.sketch)
+    assert np.array_equal(asked.sample, never.sample)
+    assert fingerprint(asked.state()["sample"]) == fingerprint(never.state()["sample"])
+
+
+def test_thresholds_are_the_projected_mean_of_prior_and_stream(learner, train, rows):
+    coder = learner.learn(rows).coder()
+    everything = affinities(np.concatenate([train, rows]), coder.features)
+    expected = everything.mean(axis=0) @ coder.projection.matrix
+    assert np.allclose(coder.projection.thresholds, expected, atol=1e-4)
+
+
+def test_full_whitening_gives_uncorrelated_values_of_one_energy(train, rows):
+    learner = sb.ssbc(train.astype(np.float64), 8, whitening=1.0, rotation="none").learn(rows)
+    values = learner.coder().project(np.concatenate([train, rows]))
+    assert np.allclose(np.cov(values.T, bias=True), np.eye(8), atol=1e-6)
+
+
+@pytest.mark.parametrize("rotation", ["random", "itq"])
+def test_a_rotation_turns_and_does_nothing_else(train, rows, rotation):
+    plain = sb.ssbc(train, 8, rotation="none").learn(rows).coder().projection.matrix
+    turned = sb.ssbc(train, 8, rotation=rotation).learn(rows).coder().projection.matrix
+    turn = np.linalg.lstsq(plain, turned)[0]
+    assert np.allclose(plain @ turn, turned, atol=1e-8)
+    assert np.allclose(turn.T @ turn, np.eye(8), atol=1e-8)
+    assert not np.allclose(turn, np.eye(8), atol=0.1)
+
+
+def test_steady_coders_change_few_bits(mixture, train, rows):
+    learner = sb.ssbc(train, 12)
+    probe, shares = mixture(2000, seed=9), []
+    last = learner.coder().encode(probe)
+    for start in range(0, 5000, 500):
+        now = learner.learn(rows[start : start + 500]).coder().encode(probe)
+        shares.append(bits_changed(last, now))
+        last = now
+    assert max(shares) < 0.15
+    assert np.mean(shares[2:]) < 0.02
+
+
+def test_coders_that_are_not_steady_are_those_of_a_learner_asked_once(train, rows, fingerprint):
+    asked, once = (
+        Learner(GaussianAffinity(train), Gram(60), bits=8, steady=False) for _ in range(2)
+    )
+    for start in range(0, 5000, 500):
+        asked.learn(rows[start : start + 500]).coder()
+    assert fingerprint(asked.coder()) == fingerprint(once.learn(rows).coder())
+
+
+def test_a_new_epoch_has_its_number_and_is_free_to_fit_best(train, rows):
+    learner = sb.ssbc(train, 12).learn(rows[:300])
+    old = learner.coder()
+    learner.learn(rows[300:])
+    assert learner.new_epoch() == 1
+    new = learner.coder()
+    assert (old.epoch, new.epoch) == (0, 1)
+    assert np.array_equal(
+        new.projection.matrix, sb.ssbc(train, 12).learn(rows).coder().projection.matrix
+    )
+    with pytest.raises(EpochError, match="epochs 0 and 1"):
+        old.encode(rows[:5]).hamming(new.encode(rows[:5]))
+
+
+def test_more_bits_than_the_rank_are_an_error_that_changes_nothing(rows, fingerprint):
+    learner = Learner(Linear(np.zeros(8, np.float32)), Gram(8), bits=6).learn(rows[:4])
+    before = fingerprint(learner)
+    with pytest.raises(RankError, match=r"6 bits need 6 .* have 3: ask for at most 3 bits"):
+        learner.coder()
+    assert fingerprint(learner) == before
+    assert learner.learn(rows).coder().bits == 6
+
+
+def test_without_a_prior_there_is_no_coder_before_the_first_row(train):
+    with pytest.raises(RankError, match="have 0"):
+        Learner(GaussianAffinity(train), Gram(60), bits=6).coder()
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bits": 0}, "bits is 0"),
+        ({"bits": True}, "bits is True"),
+        ({"bits": 4.0}, "bits is 4.0"),
+        ({"bits": 4097}, "bits is 4097.*1 to 4096"),
+        ({"bits": 61}, "bits is 61.*at most 60 bits, or pass more landmarks"),
+        ({"whitening": np.nan}, "whitening is nan"),
+        ({"whitening": "half"}, "whitening is 'half'"),
+        ({"rotation": "spin"}, "rotation is 'spin'; choose one of none, random, itq"),
+        ({"sample": 0}, "size is 0|sample is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 0.5}, "seed is 0.5"),
+        ({"seed": None}, "seed is None"),
+        ({"prior": np.full((2, 8), np.nan)}, "NaN"),
+        ({"prior": np.zeros((2, 7))}, "7 columns"),
+        ({"sketch": Gram(59)}, "60 columns and the sketch 59"),
+        ({"sketch": FrequentDirections(60, 3), "bits": 9}, "bits is 9"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(train, settings, message):
+    settings = {"sketch": Gram(60), "bits": 4, **settings}
+    with pytest.raises(InputError, match=message):
+        Learner(GaussianAffinity(train), **settings)
+
+
+def test_a_seed_decides_the_rotation(train, rows, fingerprint):
+    first, same, other = (sb.ssbc(train, 8, seed=s).learn(rows).coder() for s in (1, 1, 2))
+    assert fingerprint(first) == fingerprint(same)
+    assert fingerprint(first) != fingerprint(other)
+
+
+# Shards
+
+
+def test_a_fresh_learner_has_the_settings_and_nothing_else(method, build, train, rows, fingerprint):
+    learner = build(method, train).learn(rows)
+    shard = learner.fresh()
+    assert shard.seen == 0
+    assert (shard.bits, shard.epoch, shard.nbytes) == (6, learner.epoch, learner.nbytes)
+    before = fingerprint(learner)
+    shard.learn(rows[:3000])
+    assert fingerprint(learner) == before
+
+
+@pytest.mark.parametrize("cuts", [[2500], [1, 2, 3], [100, 2148, 4000], [4999]])
+def test_any_tree_of_shards_comes_close_to_one_pass(train, rows, cuts):
+    whole = sb.ssbc(train, 8, rotation="none").learn(rows)
+    shards = [whole.fresh().learn(part) for part in np.split(rows, cuts)]
+    while len(shards) > 1:
+        shards.append(shards.pop(0).merge(shards.pop(0)))
+    assert shards[0].seen == whole.seen
+    assert np.allclose(shards[0].sketch.matrix, whole.sketch.matrix, rtol=1e-4, atol=1e-3)
+    assert np.allclose(shards[0].sketch.mean, whole.sketch.mean, atol=1e-6)
+    assert bits_changed(shards[0].coder().encode(rows), whole.coder().encode(rows)) < 0.002
+
+
+def test_merged_sketches_of_frequent_directions_keep_a_true_certificate(train, rows):
+    whole = Learner(GaussianAffinity(train), FrequentDirections(60, 16), bits=8)
+    shards = [whole.fresh().learn(part) for part in np.split(rows, [700, 3000])]
+    merged = shards[0].merge(shards[1]).merge(shards[2])
+    exact = merged.features(rows).astype(np.float64)
+    exact -= exact.mean(axis=0)
+    gap = np.linalg.eigvalsh(exact.T @ exact - merged.sketch.matrix.T @ merged.sketch.matrix)
+    assert gap[-1] <= merged.certificate * (1 + 1e-9)
+    assert gap[0] >= -1e-9 * merged.certificate
+
+
+def test_the_prior_counts_once_however_many_shards_are_merged(train, rows):
+    first = sb.ssbc(train.astype(np.float64), 8)
+    shards = [first.fresh().learn(part) for part in np.split(rows[:200], [50, 100, 150])]
+    for shard in shards:
+        first.merge(shard)
+    coder = first.coder()
+    everything = affinities(np.concatenate([train, rows[:200]]), coder.features)
+    assert first.seen == 200
+    expected = everything.mean(axis=0) @ coder.projection.matrix
+    assert np.allclose(coder.projection.thresholds, expected, rtol=1e-9)
+
+
+def test_merging_leaves_the_other_learner_alone_and_keeps_the_epoch(train, rows, fingerprint):
+    left, right = sb.ssbc(train, 8).learn(rows[:3000]), sb.ssbc(train, 8).learn(rows[3000:])
+    left.new_epoch()
+    before, last = fingerprint(right), left.coder()
+    assert left.merge(right) is left
+    assert fingerprint(right) == before
+    assert left.epoch == 1
+    assert bits_changed(last.encode(rows), left.coder().encode(rows)) < 0.05
+
+
+def refusals(train):
+    features = GaussianAffinity(train)
+    prior = train[:30]
+    return {
+        "landmarks": (sb.ssbc(train + 1, 8), "landmarks"),
+        "fewer landmarks": (sb.ssbc(train[:50], 8), "landmarks"),
+        "bandwidth": (sb.ssbc(train, 8, bandwidth=1.0), "bandwidth"),
+        "bits": (sb.ssbc(train, 9), "bits is 8 here and 9 there"),
+        "whitening": (sb.ssbc(train, 8, whitening=0), "whitening"),
+        "rotation": (sb.ssbc(train, 8, rotation="none"), "rotation"),
+        "steady": (Learner(features, Gram(60, single=True), bits=8, steady=False), "steady"),
+        "features": (Learner(Linear(train[0]), Gram(8), bits=8, prior=train), "different features"),
+        "sketch": (Learner(features, FrequentDirections(60, 9), bits=8, prior=train), "Gram"),
+        "sample": (Learner(features, Gram(60, single=True), bits=8, prior=train, sample=7), "7"),
+        "prior": (Learner(features, Gram(60, single=True), bits=8, prior=prior), "prior"),
+        "something else": ("a learner", "str"),
+    }
+
+
+@pytest.mark.parametrize("name", list(refusals(np.eye(60, 8))))
+def test_shards_of_other_settings_are_refused_and_change_nothing(name, train, rows, fingerprint):
+    left = sb.ssbc(train, 8).learn(rows[:3000])
+    right, word = refusals(train)[name]
+    if isinstance(right, Learner):
+        right.learn(rows)
+    before = fingerprint(left)
+    with pytest.raises(MergeError, match=word):
+        left.merge(right)
+    assert fingerprint(left) == before
+
+
+# Memory
+
+
+def test_bytes_are_constant_from_construction(method, build, train, rows):
+    learner = build(method, train)
+    before = learner.nbytes
+    for start in range(0, 2997, 999):
+        learner.learn(rows[start : start + 999]).coder()
+        assert learner.nbytes == before
+    assert learner.merge(learner.fresh().learn(rows[:2100])).nbytes == before
+
+
+def test_bytes_count_at_least_what_a_state_holds(train, rows):
+    learner = sb.ssbc(train, 8).learn(rows)
+    state = learner.state()
+    held = [state["prior"], *state["sample"].state().values(), *state["sketch"].state().values()]
+    assert learner.nbytes >= sum(part.nbytes for part in held if hasattr(part, "nbytes"))
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_stream(train, mixture):
+    batch = mixture(3000, seed=5)
+    learner = sb.ssbc(train, 12).learn(batch).learn(batch)
+    learner.coder()
+
+    def peak_of(batches):
+        gc.collect()
+        tracemalloc.reset_peak()
+        for _ in range(batches):
+            learner.learn(batch)
+            learner.coder()
+        return tracemalloc.get_traced_memory()[1]
+
+    tracemalloc.start()
+    try:
+        with threadpool_limits(1, user_api="blas"):  # threads overlap by chance
+            peak_of(3)
+            early, late = peak_of(3), peak_of(30)
+    finally:
+        tracemalloc.stop()
+    assert late - early < 0.1 * (30 - 3) * batch.nbytes
+
+
+# Other libraries
+
+
+@pytest.mark.parametrize("method", ["ssbc", "paper", "pcah", "osh", "itq", "lsh", "nystrom"])
+def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, train, rows):
+    here = build(method, train.astype(np.float64))
+    there = build(method, strict.asarray(train.astype(np.float64)))
+    for part in np.split(rows[:2600].astype(np.float64), [1000, 2500]):
+        here.learn(part)
+        there.learn(strict.asarray(part))
+    assert there.seen == here.seen
+    assert there.nbytes == here.nbytes
+    codes = there.coder().encode(strict.asarray(rows[:500].astype(np.float64)))
+    assert isinstance(codes.packed, np.ndarray)
+    assert bits_changed(codes, here.coder().encode(rows[:500])) < 0.01
+    there.merge(there.fresh().learn(strict.asarray(rows[:100].astype(np.float64))))
+    assert there.seen == here.seen + 100

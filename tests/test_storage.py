@@ -1,0 +1,266 @@
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from safetensors import safe_open
+
+import streambits as sb
+from streambits import Coder, GaussianAffinity, Gram, Learner, storage
+from streambits.errors import InputError, StorageError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+def rewritten(path, change):
+    """Save the file again with its manifest changed."""
+    with safe_open(path, framework="numpy") as file:
+        manifest = json.loads(file.metadata()["streambits"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    manifest = change(manifest) or manifest
+    path.write_bytes(safetensors.numpy.save(arrays, {"streambits": json.dumps(manifest)}))
+
+
+@pytest.mark.parametrize("count", [0, 10, 2048, 3000])
+def test_a_loaded_learner_goes_on_as_if_never_stopped(
+    *, method, count, build, train, rows, path, fingerprint
+):
+    learner = build(method, train)
+    for part in np.array_split(rows[:count], 3) if count else []:
+        learner.learn(part).coder()
+    sb.save(learner, path)
+    again = sb.load(path)
+    assert fingerprint(again) == fingerprint(learner)
+    for each in (learner, again):
+        each.learn(rows[count:4500]).coder()
+        each.learn(rows[4500:])
+    assert fingerprint(again) == fingerprint(learner)
+    assert again.coder().encode(rows) == learner.coder().encode(rows)
+
+
+def test_a_loaded_learner_holds_no_more_than_the_one_saved(method, build, train, path):
+    learner = build(method, train)
+    sb.save(learner, path)
+    assert sb.load(path).nbytes == learner.nbytes
+
+
+def test_a_learner_is_steady_and_keeps_its_epoch_across_a_file(train, rows, path, fingerprint):
+    learner = sb.ssbc(train, 8).learn(rows[:100])
+    learner.new_epoch()
+    learner.coder()
+    sb.save(learner, path)
+    again = sb.load(path)
+    assert again.epoch == 1
+    assert fingerprint(again.learn(rows).coder()) == fingerprint(learner.learn(rows).coder())
+
+
+def test_merging_loaded_shards_is_merging_them(train, rows, path, fingerprint):
+    left, right = sb.ssbc(train, 8).learn(rows[:3000]), sb.ssbc(train, 8).learn(rows[3000:])
+    sb.save(right, path)
+    expected = fingerprint(sb.ssbc(train, 8).learn(rows[:3000]).merge(right))
+    assert fingerprint(left.merge(sb.load(path))) == expected
+
+
+def test_a_loaded_coder_gives_the_same_codes(*, method, build, train, rows, path, digest):
+    coder = build(method, train).learn(rows).coder()
+    sb.save(coder, path)
+    again = sb.load(path)
+    assert type(again) is Coder
+    assert digest(again.encode(rows)) == digest(coder.encode(rows))
+
+
+def test_a_path_may_be_text(train, path):
+    sb.save(sb.ssbc(train, 8), str(path))
+    assert sb.load(str(path)).bits == 8
+
+
+def test_saving_twice_gives_the_same_bytes_and_one_file(train, rows, path, tmp_path):
+    learner = sb.ssbc(train, 8).learn(rows)
+    sb.save(learner, path)
+    first = path.read_bytes()
+    sb.save(learner, path)
+    assert path.read_bytes() == first
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_has_the_permissions_of_any_new_file(train, path, tmp_path):
+    sb.save(sb.ssbc(train, 8), path)
+    (tmp_path / "plain").write_bytes(b"")
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+def test_a_file_cut_off_anywhere_is_an_error_that_says_so(train, path):
+    sb.save(sb.ssbc(train, 8), path)
+    whole = path.read_bytes()
+    lengths = {0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1}
+    lengths |= set(range(0, len(whole), len(whole) // 40))
+    for length in sorted(lengths):
+        path.write_bytes(whole[:length])
+        with pytest.raises(StorageError, match=f"{path.name} is cut off.*save the model again"):
+            sb.load(path)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_garbage_is_an_error(path, seed):
+    path.write_bytes(np.random.default_rng(seed).bytes(1000))
+    with pytest.raises(StorageError, match="no streambits file"):
+        sb.load(path)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_a_safetensors_file_of_something_else_is_an_error(path, metadata):
+    path.write_bytes(safetensors.numpy.save({"weight": np.eye(3)}, metadata))
+    with pytest.raises(StorageError, match="not of streambits"):
+        sb.load(path)
+
+
+def newer(manifest):
+    manifest["format"] = storage.FORMAT + 1
+
+
+def unknown_kind(manifest):
+    manifest["model"]["kind"] = "Oracle"
+
+
+def unknown_part(manifest):
+    manifest["model"]["state"]["dict"]["sketch"]["kind"] = "Oracle"
+
+
+def lacks_a_value(manifest):
+    del manifest["model"]["state"]["dict"]["bits"]
+
+
+def lacks_an_array(manifest):
+    manifest["model"]["state"]["dict"]["waiting"]["array"] = "nowhere"
+
+
+def lacks_the_model(manifest):
+    del manifest["model"]
+
+
+def no_number(manifest):
+    manifest["format"] = "one"
+
+
+def no_model(manifest):
+    manifest["model"] = 5
+
+
+def only_a_part(manifest):
+    manifest["model"] = manifest["model"]["state"]["dict"]["features"]
+
+
+def no_manifest(_):
+    return ["streambits"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (newer, f"format {storage.FORMAT + 1}.*up to {storage.FORMAT}: upgrade streambits"),
+        (unknown_kind, "Oracle.*register"),
+        (unknown_part, "Oracle.*register"),
+        (lacks_a_value, "damaged.*bits.*save the model again"),
+        (lacks_an_array, "nowhere"),
+        (lacks_the_model, "damaged.*save the model again"),
+        (no_number, "damaged"),
+        (no_model, "model.safetensors"),
+        (only_a_part, "model.safetensors"),
+        (no_manifest, "not of streambits"),
+    ],
+)
+def test_a_manifest_that_does_not_hold_is_an_error(train, path, change, message):
+    sb.save(sb.ssbc(train, 8), path)
+    rewritten(path, change)
+    with pytest.raises(StorageError, match=message):
+        sb.load(path)
+
+
+def test_metadata_that_is_no_json_is_an_error(path):
+    path.write_bytes(safetensors.numpy.save({"a": np.eye(2)}, {"streambits": "{"}))
+    with pytest.raises(StorageError, match="damaged"):
+        sb.load(path)
+
+
+def test_a_missing_file_and_a_folder_are_errors_that_name_it(path, tmp_path):
+    with pytest.raises(StorageError, match=r"model.safetensors does not exist"):
+        sb.load(path)
+    with pytest.raises(StorageError, match=tmp_path.name):
+        sb.load(tmp_path)
+
+
+def test_a_missing_folder_is_an_error_that_names_it(train, tmp_path):
+    with pytest.raises(StorageError, match="nowhere"):
+        sb.save(sb.ssbc(train, 8), tmp_path / "nowhere" / "model.safetensors")
+
+
+@pytest.mark.parametrize("model", [None, "learner", {"bits": 8}, np.eye(2)])
+def test_only_learners_and_coders_are_saved(path, model):
+    with pytest.raises(InputError, match=f"not {type(model).__name__}"):
+        sb.save(model, path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("broken", ["write", "fsync", "replace"])
+def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
+    *, train, rows, path, tmp_path, monkeypatch, broken
+):
+    sb.save(sb.ssbc(train, 8), path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    if broken == "write":
+        opened = Path.open
+
+        class Half:
+            def __init__(self, *args):
+                self.file = opened(*args)
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                self.file.close()
+
+            def write(self, content):
+                self.file.write(content[: len(content) // 2])
+                fail()
+
+        monkeypatch.setattr(Path, "open", lambda *args: Half(*args))
+    else:
+        monkeypatch.setattr(Path if broken == "replace" else os, broken, fail)
+    with pytest.raises(StorageError, match="disk is full"):
+        sb.save(sb.ssbc(train, 9).learn(rows), path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class Doubled(Gram):
+    """A sketch of one's own."""
+
+
+def test_parts_of_ones_own_are_stored_once_registered(train, rows, path, fingerprint, monkeypatch):
+    learner = Learner(GaussianAffinity(train), Doubled(60), bits=8).learn(rows)
+    with pytest.raises(StorageError, match=r"Doubled.*storage\.register"):
+        sb.save(learner, path)
+    monkeypatch.setattr(storage, "KINDS", dict(storage.KINDS))
+    assert storage.register(Doubled) is Doubled
+    sb.save(learner, path)
+    assert fingerprint(sb.load(path)) == fingerprint(learner)
+
+
+def test_arrays_of_another_library_come_back_on_the_host(rows, path):
+    strict = pytest.importorskip("array_api_strict")
+    coder = sb.ssbc(rows[:60], 8).learn(rows).coder()
+    sb.save(coder.on(strict.zeros(1)), path)
+    assert sb.load(path).encode(rows) == coder.encode(rows)
