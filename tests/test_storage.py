@@ -235,7 +235,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
                 self.file.write(content[: len(content) // 2])
                 fail()
 
-        monkeypatch.setattr(Path, "open", lambda *args: Half(*args))
+        monkeypatch.setattr(Path, "open", lambda *args: Half(*args))  # noqa: PLW0108 - binds the path
     else:
         monkeypatch.setattr(Path if broken == "replace" else os, broken, fail)
     with pytest.raises(StorageError, match="disk is full"):

@@ -178,7 +178,7 @@ class Learner:
 
     @property
     def certificate(self) -> float:
-        """Delta with 0 <= A'A - B'B <= Delta I, for the feature rows A and the sketch B so far."""
+        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far."""
         return self.sketch.certificate
 
     @property

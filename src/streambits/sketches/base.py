@@ -45,7 +45,7 @@ class Sketch(Protocol):
 
     @property
     def certificate(self) -> float:
-        """Delta with 0 <= A'A - B'B <= Delta I."""
+        """Delta with ||A'A - B'B|| <= Delta; Frequent Directions never overstate: A'A >= B'B."""
 
     @property
     def nbytes(self) -> int:

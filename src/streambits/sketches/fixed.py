@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from streambits._arrays import Array, array_namespace, as_rows, double, nbytes, same
-from streambits.errors import InputError, MergeError, RankError
+from streambits.errors import MergeError, RankError
 from streambits.projection import Directions
 from streambits.sketches.base import Part, Sketch, check_mergeable
 
@@ -17,13 +17,11 @@ class Fixed:
     def __init__(self, vectors: Array, energies: Array = None, mean: Array = None) -> None:
         self.vectors = double(as_rows(vectors, name="vectors"))
         xp = array_namespace(self.vectors)
-        self.energies = xp.ones_like(self.vectors[0, :]) if energies is None else double(energies)
-        self.mean = xp.zeros_like(self.vectors[:, 0]) if mean is None else double(mean)
-        if self.energies.shape[0] != self.vectors.shape[1]:
-            raise InputError(
-                f"{self.vectors.shape[1]} directions need as many energies; "
-                f"got {self.energies.shape[0]}"
-            )
+        width, count = self.vectors.shape
+        given = xp.ones_like(self.vectors[0, :]) if energies is None else energies
+        self.energies = _vector(given, self.vectors, count, "energies")
+        given = xp.zeros_like(self.vectors[:, 0]) if mean is None else mean
+        self.mean = _vector(given, self.vectors, width, "mean")
         self.seen = 0
 
     @classmethod
@@ -86,3 +84,9 @@ class Fixed:
         self = cls(state["vectors"], state["energies"], state["mean"])
         self.seen = state["seen"]
         return self
+
+
+def _vector(values: Array, like: Array, length: int, name: str) -> Array:
+    """Check one value a direction, or a column."""
+    row = values[None, :] if hasattr(values, "shape") else [values]
+    return as_rows(row, like=like, width=length, name=name)[0, :]

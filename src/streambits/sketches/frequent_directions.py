@@ -86,7 +86,7 @@ class FrequentDirections:
         energies, turned = _svd(self.matrix)
         xp = array_namespace(energies)
         count = min(count + extra, check_rank(energies, count, self.width * EPS))
-        vectors = turned[:count, :].T / xp.sqrt(energies[:count])
+        vectors = xp.linalg.qr(turned[:count, :].T)[0]  # orthonormal also where s_i is tiny
         return Directions(vectors, (energies[:count] + self._shrinkage / 2) / self.seen)
 
     def prepare(self, rows: Array) -> Part:
