@@ -1,6 +1,5 @@
 """Learner: what grows wiser with the stream."""
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,6 @@ from streambits._arrays import (
     device,
     double,
     is_numpy_array,
-    move,
     nbytes,
     same,
 )
@@ -30,6 +28,7 @@ from streambits.features import Features, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
 from streambits.rotations import ROTATIONS, ease, itq, procrustes, random_rotation
 from streambits.sketches import Sketch
+from streambits.streams import Blocks
 
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
@@ -86,11 +85,10 @@ class Learner:
         size = sample if self.rotation == "itq" else 1
         inputs = features.inputs
         self._sample = Reservoir(size, features.like, inputs=inputs, seed=[self.seed, 1])
-        self._waiting = move(np.zeros((BLOCK, inputs)), features.like)
-        self._waits = 0
+        self._blocks = Blocks(BLOCK, inputs, features.like)
         self._coder: Coder | None = None
         self._stale = True
-        self._prior_rows = self._waiting[:0, :] if prior is None else self._checked(prior)
+        self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
         self._prior = sketch.fresh()
         if prior is not None:
             with one_blas_thread():
@@ -102,32 +100,12 @@ class Learner:
         """Take rows (n, d). Returns the learner itself."""
         rows = self._checked(rows)
         self._stale = True
-        self._absorb(list(self._full_blocks(rows)))
+        self._absorb(self._blocks.cut(rows))
         return self
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
-
-    def _full_blocks(self, rows: Array) -> Iterator[Array]:
-        """Blocks of 2048 rows, waiting rows first; what is left over waits."""
-        start = 0
-        if self._waits:
-            start = self._wait(rows)
-            if self._waits < BLOCK:
-                return
-            yield array_namespace(rows).asarray(self._waiting, copy=True)
-            self._waits = 0
-        while start + BLOCK <= rows.shape[0]:
-            yield rows[start : start + BLOCK, :]
-            start += BLOCK
-        self._wait(rows[start:, :])
-
-    def _wait(self, rows: Array) -> int:
-        fits = min(rows.shape[0], BLOCK - self._waits)
-        self._waiting[self._waits : self._waits + fits, :] = rows[:fits, :]
-        self._waits += fits
-        return int(fits)
 
     def _absorb(self, blocks: list[Array]) -> None:
         parts = ordered_map(lambda block: self._sketch.prepare(self.features(block)), blocks)
@@ -145,8 +123,8 @@ class Learner:
             self._sketch.merge(other._sketch)
         self._sample.merge(other._sample)
         self._stale = True
-        if other._waits:
-            self.learn(other._waiting[: other._waits, :])
+        if other._blocks.waiting:
+            self.learn(other._blocks.rows)
         return self
 
     def _check_mergeable(self, other: "Learner") -> None:
@@ -174,7 +152,7 @@ class Learner:
     @property
     def seen(self) -> int:
         """Rows learned."""
-        return self._sketch.seen + self._waits
+        return self._sketch.seen + self._blocks.waiting
 
     @property
     def certificate(self) -> float:
@@ -186,7 +164,7 @@ class Learner:
         """Bytes held, constant from construction."""
         sketches = self._sketch.nbytes + self._prior.nbytes
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
-        rows = nbytes(self._waiting) + (0 if shared else nbytes(self._prior_rows))
+        rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
@@ -194,18 +172,18 @@ class Learner:
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
         sketch = self._sketch.copy()
-        if self._waits:
+        if self._blocks.waiting:
             with one_blas_thread():
-                sketch.update(self.features(self._waiting[: self._waits, :]))
+                sketch.update(self.features(self._blocks.rows))
         return sketch
 
     @property
     def sample(self) -> Array:
         """Rows that stand for all rows seen; the prior fills it up while they are few."""
         sample = self._sample
-        if self._waits:
+        if self._blocks.waiting:
             sample = sample.copy()
-            sample.update(self._waiting[: self._waits, :])
+            sample.update(self._blocks.rows)
         if sample.seen >= sample.size:
             return sample.rows
         return array_namespace(sample.rows).concat([self._prior_rows, sample.rows], axis=0)
@@ -268,13 +246,14 @@ class Learner:
         empty = Reservoir(
             self._sample.size, self.features.like, inputs=self.features.inputs, seed=[self.seed, 1]
         )
-        new._sample, new._waits, new._stale = empty, 0, True
+        new._sample, new._stale = empty, True
+        new._blocks.waiting = 0
         return new
 
     def state(self) -> dict[str, Any]:
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
         held = {name: getattr(self, name) for name in names}
-        waiting = array_namespace(self._waiting).asarray(self._waiting[: self._waits, :], copy=True)
+        waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
         return held | {
             "sketch": self._sketch.copy(),
             "sample": self._sample.copy(),
@@ -297,7 +276,7 @@ class Learner:
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch)
-        self._wait(state["waiting"])
+        self._blocks.cut(state["waiting"])
         return self
 
     def __repr__(self) -> str:

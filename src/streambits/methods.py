@@ -15,6 +15,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -132,15 +134,39 @@ def lsh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
     return Learner(features, sketch, bits=bits, whitening=0, rotation="none", seed=seed)
 
 
-METHODS: dict[str, Callable[..., Learner]] = {
-    "ssbc": ssbc,
-    "nystrom": nystrom,
-    "exact_d": exact_d,
-    "exact_r": exact_r,
-    "osh": osh,
-    "pcah": pcah,
-    "itq": itq,
-    "lsh": lsh,
+@dataclass(frozen=True)
+class Method:
+    """A row of the table: how to build it, and what it cannot do.
+
+    streams: rows of the stream change it, and shards that saw different rows merge.
+    limit: 'columns' or 'landmarks' where it has at most as many bits, '' where it has any number.
+    distance: how its codes are meant to be compared: 'hamming', 'product' or 'spherical'.
+    """
+
+    build: Callable[..., Learner]
+    streams: bool = True
+    limit: str = ""
+    distance: str = "hamming"
+
+    def __call__(self, train: Array, bits: int, **settings: Any) -> Learner:
+        """A learner of this method; settings as the function of that name takes them."""
+        return self.build(train, bits, **settings)
+
+    def refusal(self, bits: int, *, landmarks: int, columns: int) -> str:
+        """Why it has no codes of this length, or an empty text if it has."""
+        most = {"columns": columns, "landmarks": landmarks}.get(self.limit, MOST_BITS)
+        return f"at most {most} bits: one per {self.limit[:-1]}" if bits > most else ""
+
+
+METHODS: dict[str, Method] = {
+    "ssbc": Method(ssbc, limit="landmarks"),
+    "nystrom": Method(nystrom, streams=False, limit="landmarks"),
+    "exact_d": Method(exact_d, streams=False, limit="landmarks"),
+    "exact_r": Method(exact_r, streams=False, limit="landmarks"),
+    "osh": Method(osh, limit="columns"),
+    "pcah": Method(pcah, limit="columns"),
+    "itq": Method(itq, limit="columns"),
+    "lsh": Method(lsh, streams=False),
 }
 
 

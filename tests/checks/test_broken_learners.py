@@ -93,13 +93,13 @@ def state_without_waiting_rows(self):
 
 def merge_without_waiting_rows(self, other):
     other = deepcopy(other)
-    other._waits = 0
+    other._blocks.waiting = 0
     return merge(self, other)
 
 
 def merge_that_takes_away(self, other):
     merge(self, other)
-    other._waits = 0
+    other._blocks.waiting = 0
     return self
 
 
