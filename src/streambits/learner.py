@@ -26,7 +26,14 @@ from streambits.codes import MOST_BITS
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
-from streambits.rotations import ROTATIONS, ease, itq, procrustes, random_rotation
+from streambits.rotations import (
+    ROTATIONS,
+    ease,
+    itq,
+    procrustes,
+    random_rotation,
+    uniform_diagonal,
+)
 from streambits.sketches import Sketch
 from streambits.streams import Blocks
 
@@ -44,7 +51,7 @@ class Learner:
 
     features, sketch: the parts; the sketch is taken over. bits: length of the codes.
     whitening: exponent of the division by singular values, 0 (the paper) to 1.
-    rotation: 'itq' (fitted on the sample), 'random' or 'none'.
+    rotation: 'itq' (fitted on the sample), 'random', 'uniform' (bits of equal variance) or 'none'.
     steady: turn every later coder of an epoch to match the last one, so that their codes compare.
     prior: rows (usually the landmarks) that count once beside the stream, so that there is a
     coder before the first row; merging shards of one prior still counts it once.
@@ -83,9 +90,8 @@ class Learner:
             )
         self._sketch = sketch
         size = sample if self.rotation == "itq" else 1
-        inputs = features.inputs
-        self._sample = Reservoir(size, features.like, inputs=inputs, seed=[self.seed, 1])
-        self._blocks = Blocks(BLOCK, inputs, features.like)
+        self._sample = self._empty_sample(size)
+        self._blocks = Blocks(BLOCK, features.inputs, features.like)
         self._coder: Coder | None = None
         self._stale = True
         self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
@@ -93,6 +99,11 @@ class Learner:
         if prior is not None:
             with one_blas_thread():
                 self._prior.update(features(self._prior_rows))
+
+    def _empty_sample(self, size: int) -> Reservoir:
+        inputs, half_life = self.features.inputs, self._sketch.half_life
+        seed = [self.seed, 1]  # not the keys that drew the landmarks
+        return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
 
     # Learning
 
@@ -138,6 +149,8 @@ class Learner:
             raise MergeError(
                 f"the samples have {self._sample.size} rows here and {other._sample.size} there"
             )
+        if self._sketch.half_life != other._sketch.half_life:
+            raise MergeError("the shards have different half-lives: they must agree")
         mine, theirs = self.features.state(), other.features.state()
         if type(self.features) is not type(other.features) or mine.keys() != theirs.keys():
             raise MergeError("the shards have different features: build them with one method")
@@ -208,7 +221,9 @@ class Learner:
     def _projection(self) -> Projection:
         sketch = self.sketch
         if self._prior.seen:
-            sketch.merge(self._prior)
+            prior = self._prior.copy()
+            prior.fade(self.seen)
+            sketch.merge(prior)
         last = self._coder if self.steady else None
         directions = sketch.directions(self.bits, extra=self.bits // 2 if last else 0)
         directions = orient(directions)
@@ -230,6 +245,8 @@ class Learner:
             return random_rotation(self.bits, whitened, self.seed)
         if self.rotation == "itq":
             return itq(self._projected(whitened, mean), self.seed)
+        if self.rotation == "uniform":
+            return uniform_diagonal(directions.energies ** (1 - self.whitening))
         return xp.eye(self.bits, dtype=whitened.dtype, device=device(whitened))
 
     def _projected(self, whitened: Array, mean: Array) -> Array:
@@ -243,10 +260,7 @@ class Learner:
         """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
         state = self.state()
         new = Learner.from_state({**state, "sketch": self._sketch.fresh()})
-        empty = Reservoir(
-            self._sample.size, self.features.like, inputs=self.features.inputs, seed=[self.seed, 1]
-        )
-        new._sample, new._stale = empty, True
+        new._sample, new._stale = self._empty_sample(self._sample.size), True
         new._blocks.waiting = 0
         return new
 

@@ -40,6 +40,7 @@ def ssbc(
     epsilon: float = 1.0,
     whitening: float = 0.5,
     rotation: str = "itq",
+    half_life: float | None = None,
     paper: bool = False,
     seed: Seed = 0,
 ) -> Learner:
@@ -48,6 +49,7 @@ def ssbc(
     train: (m, d), the landmarks: a uniform sample of the stream (`reservoir`), or `centres`.
     bandwidth: denominator of the affinity, `nearest(30)` by default. epsilon: the sketch has
     l = ceil(bits + bits / epsilon) rows. whitening, rotation: see Learner.
+    half_life: rows after which a row counts half, for streams that change; None: never.
     paper: Algorithm 1 to the letter instead: raw rows, one row freed at a time, no whitening, no
     rotation, no alignment, the landmarks first in the stream. Its codes of different moments do
     not compare, as in the paper.
@@ -61,13 +63,15 @@ def ssbc(
     bits = as_count(bits, "bits", most=MOST_BITS)
     size = _sketch_size(bits, epsilon)
     if paper:
-        raw = FrequentDirections(features.width, size, 1, centred=False, like=features.like)
+        raw = FrequentDirections(
+            features.width, size, 1, centred=False, half_life=half_life, like=features.like
+        )
         learner = Learner(
             features, raw, bits=bits, whitening=0, rotation="none", steady=False, seed=seed
         )
         return learner.learn(features.landmarks)
     with one_blas_thread():
-        sketch = auto(features(features.landmarks), bits, size)
+        sketch = auto(features(features.landmarks), bits, size, half_life=half_life)
     return Learner(
         features,
         sketch,
@@ -103,25 +107,31 @@ def exact_r(
 
 
 def osh(
-    train: Array, bits: int, *, epsilon: float = 1.0, rotation: str = "random", seed: Seed = 0
+    train: Array,
+    bits: int,
+    *,
+    epsilon: float = 1.0,
+    rotation: str = "random",
+    half_life: float | None = None,
+    seed: Seed = 0,
 ) -> Learner:
     """Online sketching hashing (Leng 2015): Frequent Directions on the centred rows themselves."""
     features = Linear.around(train)
     size = _sketch_size(as_count(bits, "bits", most=MOST_BITS), epsilon)
-    sketch = FrequentDirections(features.width, size, like=features.like)
+    sketch = FrequentDirections(features.width, size, half_life=half_life, like=features.like)
     return Learner(
         features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
     )
 
 
-def pcah(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
+def pcah(train: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
     """Signs of the principal components."""
-    return _principal(train, bits, "none", seed)
+    return _principal(train, bits, "none", half_life, seed)
 
 
-def itq(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
+def itq(train: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
     """Iterative quantisation (Gong & Lazebnik 2011): principal components, rotated to corners."""
-    return _principal(train, bits, "itq", seed)
+    return _principal(train, bits, "itq", half_life, seed)
 
 
 def lsh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
@@ -178,9 +188,11 @@ def _sketch_size(bits: int, epsilon: float) -> int:
     return math.ceil(bits + rows)
 
 
-def _principal(train: Array, bits: int, rotation: str, seed: Seed) -> Learner:
+def _principal(
+    train: Array, bits: int, rotation: str, half_life: float | None, seed: Seed
+) -> Learner:
     features = Linear.around(train)
-    sketch = Gram(features.width, like=features.like)
+    sketch = Gram(features.width, half_life=half_life, like=features.like)
     return Learner(
         features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
     )

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streambits._arrays import Array, array_namespace, move
+from streambits._arrays import Array, array_namespace, move, to_numpy
 
-ROTATIONS = ("none", "random", "itq")
+ROTATIONS = ("none", "random", "itq", "uniform")
 ITQ_STEPS = 50
 EASE = 0.1
 
@@ -48,6 +48,31 @@ def itq_steps(projected: Array, rotation: Array, steps: int) -> Iterator[Array]:
         corners = xp.where(turned > 0, xp.ones_like(turned), -xp.ones_like(turned))
         rotation = procrustes(projected.T @ corners)
         yield rotation
+
+
+def uniform_diagonal(energies: Array) -> Array:
+    """The orthogonal R that gives every bit the same variance: R' diag(energies) R has one value
+    all along its diagonal, their mean.
+
+    energies: (bits,), variances of uncorrelated columns. At most bits - 1 Givens rotations: each
+    turns a column above the mean and one below until the first has the mean; what they leave
+    over is the other's, and it is still uncorrelated with all columns not yet done.
+
+    Morvan et al., "Streaming Binary Sketching based on Subspace Tracking and Diagonal
+    Uniformization", ICASSP 2018.
+    """
+    left = np.array(to_numpy(energies), np.float64)
+    rotation, mean = np.eye(len(left)), left.mean()
+    for _ in range(len(left) - 1):
+        high, low = int(np.argmax(left)), int(np.argmin(left))
+        if not left[low] < mean < left[high]:
+            break  # all that is left is rounding
+        cosine = ((mean - left[low]) / (left[high] - left[low])) ** 0.5
+        sine = (1 - cosine**2) ** 0.5
+        pair = rotation[:, [high, low]]
+        rotation[:, [high, low]] = pair @ [[cosine, -sine], [sine, cosine]]
+        left[low], left[high] = left[high] + left[low] - mean, mean
+    return move(rotation, energies)
 
 
 def procrustes(cross: Array) -> Array:

@@ -1,5 +1,6 @@
 """Landmarks: a uniform sample of a stream, or the centres of one."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -29,14 +30,24 @@ class Reservoir:
     Every row draws a random key and the `size` smallest keys stay. So any split of the stream into
     batches gives the same sample, and two samples merge into a sample of both: again the smallest
     keys. An update costs a draw a row, and a copy of the few rows that enter.
+
+    half_life: rows after which a row's chance is half that of a new one; None: all the same.
     """
 
     def __init__(
-        self, size: int, like: Array, *, inputs: int, seed: int | Sequence[int] = 0
+        self,
+        size: int,
+        like: Array,
+        *,
+        inputs: int,
+        half_life: float | None = None,
+        seed: int | Sequence[int] = 0,
     ) -> None:
         xp = array_namespace(like)
         self.size = as_count(size, "size")
+        self.half_life = half_life
         self.seen = 0
+        self._clock = 0
         self._rows = move(xp.zeros((self.size, inputs), dtype=xp.float64), like)
         self._keys = np.full(self.size, np.inf)
         self._rng = np.random.default_rng(seed)
@@ -52,20 +63,33 @@ class Reservoir:
 
     def update(self, rows: Array) -> None:
         """Let checked rows compete for a place."""
-        self._compete(rows, self._rng.random(rows.shape[0]))
+        self._compete(rows, self._draw(rows.shape[0]))
         self.seen += rows.shape[0]
+        self._clock += rows.shape[0]
+
+    def _draw(self, count: int) -> Any:
+        """A key a row: uniform, or lower the later (Efraimidis & Spirakis, by logarithms)."""
+        keys = self._rng.random(count)
+        if self.half_life is None:
+            return keys
+        ages = np.arange(self._clock, self._clock + count) / self.half_life
+        return np.log(-np.log1p(-keys)) - math.log(2) * ages
 
     def merge(self, other: "Reservoir") -> None:
         """Let the other sample's rows compete with the keys they drew there."""
-        if self.size != other.size:
-            raise MergeError(f"samples of {self.size} and of {other.size} rows do not merge")
-        held = min(other.seen, other.size)
-        filled = min(self.seen, self.size)
-        self._compete(other.rows, other._keys[:held], filled)
+        if (self.size, self.half_life) != (other.size, other.half_life):
+            raise MergeError(
+                f"samples of {self.size} and of {other.size} rows, of half-lives "
+                f"{self.half_life} and {other.half_life}, do not merge: they must agree"
+            )
+        keys = other._keys[: min(other.seen, other.size)]
+        if self.half_life is not None:  # both are read now, whatever their clocks say
+            keys = keys + math.log(2) * (other._clock - self._clock) / self.half_life
+        self._compete(other.rows, keys)
         self.seen += other.seen
 
-    def _compete(self, rows: Array, keys: Any, filled: int | None = None) -> None:
-        filled = min(self.seen, self.size) if filled is None else filled
+    def _compete(self, rows: Array, keys: Any) -> None:
+        filled = min(self.seen, self.size)
         free = min(self.size - filled, len(keys))
         if free:
             self._rows[filled : filled + free, :] = rows[:free, :]
@@ -83,17 +107,19 @@ class Reservoir:
         return {
             "rows": self._rows,
             "keys": self._keys,
+            "half_life": self.half_life,
             "seen": self.seen,
+            "clock": self._clock,
             "generator": self._rng.bit_generator.state,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         rows = state["rows"]
-        self = cls(rows.shape[0], rows, inputs=rows.shape[1])
+        self = cls(rows.shape[0], rows, inputs=rows.shape[1], half_life=state["half_life"])
         self._rows[:, :] = rows
         self._keys[:] = state["keys"]
-        self.seen = state["seen"]
+        self.seen, self._clock = state["seen"], state["clock"]
         self._rng.bit_generator.state = state["generator"]
         return self
 

@@ -11,7 +11,7 @@ __all__ = ["Fixed", "FrequentDirections", "Gram", "Sketch", "auto"]
 CROSSING = 12  # widths up to this many times the sketch size go to Gram
 
 
-def auto(sample: Array, bits: int, size: int) -> Sketch:
+def auto(sample: Array, bits: int, size: int, *, half_life: float | None = None) -> Sketch:
     """The exact Gram matrix where it is the faster one, Frequent Directions elsewhere.
 
     sample: (n, width), feature rows like those to come; they say whether single precision will do.
@@ -19,5 +19,6 @@ def auto(sample: Array, bits: int, size: int) -> Sketch:
     """
     width = sample.shape[1]
     if width <= CROSSING * size:
-        return Gram(width, single=single_suffices(sample, bits), like=sample)
-    return FrequentDirections(width, size, like=sample)
+        single = single_suffices(sample, bits)
+        return Gram(width, single=single, half_life=half_life, like=sample)
+    return FrequentDirections(width, size, half_life=half_life, like=sample)

@@ -2,15 +2,20 @@
 
 from typing import Any, NamedTuple, Protocol, Self
 
-from streambits._arrays import Array, array_namespace, double, zeros
+from streambits._arrays import Array, array_namespace, as_count, as_number, device, double, zeros
 from streambits.errors import MergeError, RankError
 from streambits.projection import Directions
 
 
 class Part(NamedTuple):
-    """What a sketch takes from a block: the number of rows, their mean, and what lies around it."""
+    """What a sketch takes from a block of rows.
+
+    rows: how many; weight: what they count for together, the last one 1; mean: theirs;
+    body: what lies around it.
+    """
 
     rows: int
+    weight: float
     mean: Array
     body: Array
 
@@ -32,12 +37,20 @@ class Sketch(Protocol):
         """The most directions it can ever give."""
 
     @property
+    def half_life(self) -> float | None:
+        """Rows after which a row counts half; None: it counts 1 for ever."""
+
+    @property
     def learns(self) -> bool:
         """Whether rows change its directions."""
 
     @property
     def seen(self) -> int:
         """Rows it has taken."""
+
+    @property
+    def weight(self) -> float:
+        """What they count for together: as many, or fewer with a half-life."""
 
     @property
     def mean(self) -> Array:
@@ -56,6 +69,9 @@ class Sketch(Protocol):
 
     def copy(self) -> Self:
         """A sketch that goes its own way from here."""
+
+    def fade(self, rows: int) -> None:
+        """Age by that many rows: what was seen counts less, if there is a half-life."""
 
     def prepare(self, rows: Array) -> Part:
         """The heavy half of an update; changes nothing."""
@@ -84,48 +100,133 @@ class Sketch(Protocol):
 
 
 class Centre:
-    """The number of rows seen and, if `tracked`, their running mean."""
+    """The rows seen, what they count for and, if `tracked`, their running mean.
 
-    def __init__(self, width: int, like: Array, *, tracked: bool) -> None:
+    half_life: rows after which a row counts half; None: it counts 1 for ever.
+    """
+
+    def __init__(
+        self, width: int, like: Array, *, tracked: bool, half_life: float | None = None
+    ) -> None:
         self.tracked = tracked
+        self.half_life = half_life
         self.seen = 0
+        self.weight = 0.0
         self.mean = zeros(width, like)
 
+    def fading(self, rows: int) -> float:
+        """What a row counts for when that many have followed it."""
+        return 1.0 if self.half_life is None else 0.5 ** (rows / self.half_life)
+
     def split(self, rows: Array, *, single: bool = False) -> Part:
-        """The mean of rows where it is tracked, and the rows relative to it.
+        """The mean of rows where it is tracked, and the rows relative to it, weighted by age.
 
         single: in the precision of the rows; otherwise in double precision.
         """
         xp = array_namespace(rows)
         rows = rows if single else double(rows)
-        if not self.tracked:
-            return Part(rows.shape[0], self.mean, rows)
-        mean = xp.sum(rows, axis=0, dtype=xp.float64) / rows.shape[0]
-        return Part(rows.shape[0], mean, rows - xp.astype(mean, rows.dtype, copy=False))
+        count = rows.shape[0]
+        weights, total = self._weights(rows), float(count)
+        if weights is not None:
+            total = float(xp.sum(weights))
+        mean = self.mean
+        if self.tracked:
+            summed = rows if weights is None else rows * xp.astype(weights, rows.dtype)[:, None]
+            mean = xp.sum(summed, axis=0, dtype=xp.float64) / total
+            rows = rows - xp.astype(mean, rows.dtype, copy=False)
+        if weights is not None:
+            rows = rows * xp.astype(xp.sqrt(weights), rows.dtype)[:, None]
+        return Part(count, total, mean, rows)
 
-    def absorb(self, count: int, mean: Array) -> Array:
+    def _weights(self, rows: Array) -> Array | None:
+        """(n,) what each row counts for at the end of the block, or None for 1."""
+        if self.half_life is None:
+            return None
+        xp = array_namespace(rows)
+        ages = xp.arange(rows.shape[0] - 1, -1, -1, dtype=xp.float64, device=device(rows))
+        return 0.5 ** (ages / self.half_life)
+
+    def absorb(self, part: Part) -> Array:
         """Move to the common mean; gives the row (1, width) that makes the scatters add up.
 
-        With n rows around a and c rows around b, the scatter around the common mean is the sum of
-        both plus n c / (n + c) (a - b)(a - b)'. The step of incremental PCA.
+        With weight n around a and c around b, the scatter around the common mean is the sum of
+        both plus n c / (n + c) (a - b)(a - b)'. The step of incremental PCA; no row where one side
+        is empty.
         """
-        before, self.seen = self.seen, self.seen + count
-        if not (self.tracked and self.seen):
+        before, self.weight = self.weight, self.weight + part.weight
+        self.seen += part.rows
+        if not (self.tracked and self.weight > 0):
             return self.mean[None, :][:0, :]
-        step = mean - self.mean
-        self.mean = self.mean + step * (count / self.seen)
-        if not (before and count):  # nothing to reconcile: no row, so that fresh() changes nothing
+        step = part.mean - self.mean
+        self.mean = self.mean + step * (part.weight / self.weight)
+        if not (before > 0 and part.weight > 0):
             return self.mean[None, :][:0, :]
-        return step[None, :] * (before * count / self.seen) ** 0.5
+        return step[None, :] * (before * part.weight / self.weight) ** 0.5
 
-    def copy(self) -> "Centre":
-        return self.restored(self.seen, self.mean)
+    def state(self) -> dict[str, Any]:
+        names = ("tracked", "half_life", "seen", "weight", "mean")
+        return {name: getattr(self, name) for name in names}
 
-    def restored(self, seen: int, mean: Array) -> "Centre":
-        """The same kind of centre at another place."""
-        new = Centre(mean.shape[0], mean, tracked=self.tracked)
-        new.seen, new.mean = seen, mean
-        return new
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Centre":
+        mean, half_life = state["mean"], state["half_life"]
+        self = cls(mean.shape[0], mean, tracked=state["tracked"], half_life=half_life)
+        self.seen, self.weight, self.mean = state["seen"], state["weight"], mean
+        return self
+
+
+class Centred:
+    """What sketches around a running mean share; a sketch adds `_take` and `_scale`."""
+
+    learns = True
+
+    def __init__(
+        self, width: int, like: Array, *, centred: bool, half_life: float | None = None
+    ) -> None:
+        self.width = as_count(width, "width")
+        self.centred = bool(centred)
+        if half_life is not None:
+            half_life = as_number(half_life, "half_life", least=1)
+        self.half_life = half_life
+        self._centre = Centre(self.width, like, tracked=self.centred, half_life=half_life)
+
+    @property
+    def seen(self) -> int:
+        return self._centre.seen
+
+    @property
+    def weight(self) -> float:
+        return self._centre.weight
+
+    @property
+    def mean(self) -> Array:
+        return self._centre.mean
+
+    def prepare(self, rows: Array) -> Part:
+        return self._centre.split(rows)
+
+    def absorb(self, part: Part) -> None:
+        self.fade(part.rows)
+        self._add(part)
+
+    def update(self, rows: Array) -> None:
+        self.absorb(self.prepare(rows))
+
+    def fade(self, rows: int) -> None:
+        factor = self._centre.fading(rows)
+        if factor != 1:
+            self._centre.weight *= factor
+            self._scale(factor)
+
+    def _add(self, part: Part) -> None:
+        """Take a part at the same age."""
+        self._take(part, self._centre.absorb(part))
+
+    def _take(self, part: Part, shift: Array) -> None:
+        raise NotImplementedError
+
+    def _scale(self, factor: float) -> None:
+        raise NotImplementedError
 
 
 def check_rank(energies: Array, count: int, tolerance: float) -> int:

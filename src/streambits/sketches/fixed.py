@@ -34,10 +34,15 @@ class Fixed:
         return int(self.vectors.shape[0])
 
     learns = False
+    half_life: float | None = None
 
     @property
     def capacity(self) -> int:
         return int(self.vectors.shape[1])
+
+    @property
+    def weight(self) -> float:
+        return float(self.seen)
 
     @property
     def certificate(self) -> float:
@@ -54,7 +59,10 @@ class Fixed:
         return self.from_state(self.state())
 
     def prepare(self, rows: Array) -> Part:
-        return Part(rows.shape[0], self.mean, None)
+        return Part(rows.shape[0], rows.shape[0], self.mean, None)
+
+    def fade(self, rows: int) -> None:
+        """Directions do not age."""
 
     def absorb(self, part: Part) -> None:
         self.seen += part.rows

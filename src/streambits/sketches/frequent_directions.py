@@ -6,12 +6,12 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
 from streambits.projection import Directions
-from streambits.sketches.base import Centre, Part, check_mergeable, check_rank
+from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-class FrequentDirections:
+class FrequentDirections(Centred):
     """B with 0 <= A'A - B'B <= certificate I, for any rows A in any order.
 
     When the buffer is full, the `size`-th squared singular value is subtracted from all, which
@@ -21,9 +21,12 @@ class FrequentDirections:
     Memory (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare.
     width: columns of the rows; size: l, at most size - 1 directions survive a shrink;
     spare: rows freed at a time, 1 is the paper to the letter, size (default) is 20 times faster;
-    centred: sketch the rows minus their mean, by one more row a block (exact, as in online PCA).
+    centred: sketch the rows minus their mean, by one more row a block (exact, as in online PCA);
+    half_life: rows after which a row counts half (None: never); A is then the weighted rows;
+    robust: give back half of all shrinkage to the energies when they are read, which halves the
+    error of an energy; B and the certificate stay the same.
 
-    Liberty, KDD 2013; Ghashami & Phillips, SODA 2014.
+    Liberty, KDD 2013; Ghashami & Phillips, SODA 2014; robust: Luo et al., JMLR 2019.
     """
 
     def __init__(
@@ -33,14 +36,15 @@ class FrequentDirections:
         spare: int | None = None,
         *,
         centred: bool = True,
+        half_life: float | None = None,
+        robust: bool = True,
         like: Array = None,
     ) -> None:
-        self.width = as_count(width, "width")
+        like = np.zeros(1) if like is None else like
+        super().__init__(width, like, centred=centred, half_life=half_life)
         self.size = as_count(size, "size", least=2)
         self.spare = self.size if spare is None else as_count(spare, "spare")
-        self.centred = bool(centred)
-        like = np.zeros(1) if like is None else like
-        self._centre = Centre(self.width, like, tracked=self.centred)
+        self.robust = bool(robust)
         self._buffer = zeros((self.size + self.spare - 1, self.width), like)
         self._filled = 0
         self._shrinkage = 0.0
@@ -82,52 +86,47 @@ class FrequentDirections:
         return self._shrinkage
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
-        """Directions of B; half of all shrinkage is added back to the energies (robust FD)."""
+        """Directions of B; half of all shrinkage is added back to the energies if `robust`."""
         energies, turned = _svd(self.matrix)
         xp = array_namespace(energies)
         count = min(count + extra, check_rank(energies, count, self.width * EPS))
+        back = self._shrinkage / 2 if self.robust else 0.0
         vectors = xp.linalg.qr(turned[:count, :].T)[0]  # orthonormal also where s_i is tiny
-        return Directions(vectors, (energies[:count] + self._shrinkage / 2) / self.seen)
+        return Directions(vectors, (energies[:count] + back) / self.weight)
 
-    def prepare(self, rows: Array) -> Part:
-        return self._centre.split(rows)
-
-    def absorb(self, part: Part) -> None:
-        shift = self._centre.absorb(part.rows, part.mean)
+    def _take(self, part: Part, shift: Array) -> None:
         self._insert(part.body)
         self._insert(shift)
 
-    def update(self, rows: Array) -> None:
-        self.absorb(self.prepare(rows))
+    def _scale(self, factor: float) -> None:
+        self._buffer *= factor**0.5
+        self._shrinkage *= factor
+        self._rounding *= factor
 
     def merge(self, other: Self) -> None:
         """Stack and shrink: the certificates add up."""
-        check_mergeable(self, other, "width", "size", "spare", "centred")
-        self.absorb(Part(other.seen, other.mean, other.matrix))
+        check_mergeable(self, other, "width", "size", "spare", "centred", "half_life", "robust")
+        self._add(Part(other.seen, other.weight, other.mean, other.matrix))
         self._shrinkage += other._shrinkage
         self._rounding += other._rounding
-
-    learns = True
 
     @property
     def capacity(self) -> int:
         return min(self.width, self.size + self.spare - 1)
 
     @property
-    def seen(self) -> int:
-        return self._centre.seen
-
-    @property
-    def mean(self) -> Array:
-        return self._centre.mean
-
-    @property
     def nbytes(self) -> int:
-        return nbytes(self._buffer, self._centre.mean)
+        return nbytes(self._buffer, self.mean)
 
     def fresh(self) -> Self:
         return type(self)(
-            self.width, self.size, self.spare, centred=self.centred, like=self._buffer
+            self.width,
+            self.size,
+            self.spare,
+            centred=self.centred,
+            half_life=self.half_life,
+            robust=self.robust,
+            like=self._buffer,
         )
 
     def copy(self) -> Self:
@@ -135,24 +134,29 @@ class FrequentDirections:
 
     def state(self) -> dict[str, Any]:
         return {
+            "centre": self._centre.state(),
             "size": self.size,
             "spare": self.spare,
-            "centred": self.centred,
-            "seen": self.seen,
+            "robust": self.robust,
             "filled": self._filled,
             "shrinkage": self._shrinkage,
             "rounding": self._rounding,
-            "mean": self.mean,
             "buffer": array_namespace(self._buffer).asarray(self._buffer, copy=True),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        width = state["buffer"].shape[1]
-        size, spare, centred = state["size"], state["spare"], state["centred"]
-        self = cls(width, size, spare, centred=centred, like=state["buffer"])
-        self._centre = self._centre.restored(state["seen"], state["mean"])
-        self._buffer, self._filled = state["buffer"], state["filled"]
+        centre = Centre.from_state(state["centre"])
+        self = cls(
+            centre.mean.shape[0],
+            state["size"],
+            state["spare"],
+            centred=centre.tracked,
+            half_life=centre.half_life,
+            robust=state["robust"],
+            like=state["buffer"],
+        )
+        self._centre, self._buffer, self._filled = centre, state["buffer"], state["filled"]
         self._shrinkage, self._rounding = state["shrinkage"], state["rounding"]
         return self
 

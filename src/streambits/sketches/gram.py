@@ -8,56 +8,50 @@ import scipy.linalg
 from streambits._arrays import (
     Array,
     array_namespace,
-    as_count,
     double,
     is_numpy_array,
     nbytes,
     zeros,
 )
 from streambits.projection import Directions
-from streambits.sketches.base import Centre, Part, check_mergeable, check_rank
+from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 EPS32 = float(np.finfo(np.float32).eps)
 MOST = 1024  # columns up to which looking pays
 
 
-class Gram:
+class Gram(Centred):
     """A'A itself, summed in double precision: exact, certificate 0.
 
     Memory width^2; a row costs width^2 / 2 multiplications. Cheaper than Frequent Directions
     while the features are few (`sketches.auto`).
 
-    width: columns of the rows; centred: sum around the mean.
+    width: columns of the rows; centred: sum around the mean; half_life: rows after which a row
+    counts half (None: never).
     single: multiply float32 rows in single precision, block by block, and sum the blocks in
     double: twice as fast, and the certificate is then a bound on the rounding
     (`single_suffices` tells whether that does any harm).
     """
 
     def __init__(
-        self, width: int, *, centred: bool = True, single: bool = False, like: Array = None
+        self,
+        width: int,
+        *,
+        centred: bool = True,
+        half_life: float | None = None,
+        single: bool = False,
+        like: Array = None,
     ) -> None:
-        self.width = as_count(width, "width")
-        self.centred = bool(centred)
+        like = np.zeros(1) if like is None else like
+        super().__init__(width, like, centred=centred, half_life=half_life)
         self.single = bool(single)
         self._rounding = 0.0
-        like = np.zeros(1) if like is None else like
-        self._centre = Centre(self.width, like, tracked=self.centred)
         self._sum = zeros((self.width, self.width), like)
-
-    learns = True
 
     @property
     def capacity(self) -> int:
         return self.width
-
-    @property
-    def seen(self) -> int:
-        return self._centre.seen
-
-    @property
-    def mean(self) -> Array:
-        return self._centre.mean
 
     @property
     def certificate(self) -> float:
@@ -65,10 +59,16 @@ class Gram:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self._sum, self._centre.mean)
+        return nbytes(self._sum, self.mean)
 
     def fresh(self) -> Self:
-        return type(self)(self.width, centred=self.centred, single=self.single, like=self._sum)
+        return type(self)(
+            self.width,
+            centred=self.centred,
+            half_life=self.half_life,
+            single=self.single,
+            like=self._sum,
+        )
 
     def copy(self) -> Self:
         return self.from_state(self.state())
@@ -77,27 +77,25 @@ class Gram:
         part = self._centre.split(rows, single=self.single)
         scatter = double(part.body.T @ part.body)
         if self.single and self.centred:  # the mean was rounded before it was subtracted
-            xp = array_namespace(rows)
-            off = part.mean - double(xp.astype(part.mean, rows.dtype))
-            scatter -= part.rows * off[:, None] * off[None, :]
+            off = part.mean - double(array_namespace(rows).astype(part.mean, rows.dtype))
+            scatter -= part.weight * off[:, None] * off[None, :]
         return part._replace(body=scatter)
 
-    def absorb(self, part: Part) -> None:
-        shift = self._centre.absorb(part.rows, part.mean)
-        self._sum += double(part.body)
+    def _take(self, part: Part, shift: Array) -> None:
+        self._sum += part.body
         if shift.shape[0]:
             self._sum += shift.T @ shift
         if self.single:  # a sum of n products errs by about sqrt(n) units of its length
-            trace = _trace(part.body)
-            self._rounding += part.rows**0.5 * EPS32 * trace
+            self._rounding += part.rows**0.5 * EPS32 * _trace(part.body)
 
-    def update(self, rows: Array) -> None:
-        self.absorb(self.prepare(rows))
+    def _scale(self, factor: float) -> None:
+        self._sum *= factor
+        self._rounding *= factor
 
     def merge(self, other: Self) -> None:
-        check_mergeable(self, other, "width", "centred", "single")
+        check_mergeable(self, other, "width", "centred", "half_life", "single")
         rounding = self._rounding + other._rounding
-        self.absorb(Part(other.seen, other.mean, other._sum))
+        self._add(Part(other.seen, other.weight, other.mean, other._sum))
         self._rounding = rounding
 
     @property
@@ -109,25 +107,27 @@ class Gram:
         energies, vectors = _leading(self._sum, min(count + extra, self.width))
         tolerance = self.width * float(np.finfo(np.float64).eps)
         rank = check_rank(energies, count, tolerance)
-        return Directions(vectors[:, :rank], energies[:rank] / self.seen)
+        return Directions(vectors[:, :rank], energies[:rank] / self.weight)
 
     def state(self) -> dict[str, Any]:
         return {
-            "centred": self.centred,
+            "centre": self._centre.state(),
             "single": self.single,
             "rounding": self._rounding,
-            "seen": self.seen,
-            "mean": self.mean,
             "sum": array_namespace(self._sum).asarray(self._sum, copy=True),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        width, centred, single = state["mean"].shape[0], state["centred"], state["single"]
-        self = cls(width, centred=centred, single=single, like=state["sum"])
-        self._rounding = state["rounding"]
-        self._centre = self._centre.restored(state["seen"], state["mean"])
-        self._sum = state["sum"]
+        centre = Centre.from_state(state["centre"])
+        self = cls(
+            centre.mean.shape[0],
+            centred=centre.tracked,
+            half_life=centre.half_life,
+            single=state["single"],
+            like=state["sum"],
+        )
+        self._centre, self._sum, self._rounding = centre, state["sum"], state["rounding"]
         return self
 
 
