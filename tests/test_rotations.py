@@ -5,7 +5,7 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits.rotations import itq, itq_steps, procrustes, random_rotation
+from streambits.rotations import itq, itq_steps, procrustes, random_rotation, uniform_diagonal
 
 
 def quantisation_loss(projected, rotation):
@@ -76,3 +76,25 @@ def test_strict_arrays_give_the_same_rotations():
         np.asarray(random_rotation(5, there, 1)), random_rotation(5, projected, 1)
     )
     assert np.allclose(np.asarray(itq(there, 1)), itq(projected, 1))
+
+
+spectra = st.lists(st.floats(0, 1e6), min_size=1, max_size=40).map(np.array)
+
+
+@given(spectra)
+def test_uniform_diagonal_is_orthogonal_and_makes_all_variances_equal(energies):
+    rotation = uniform_diagonal(energies)
+    turned = rotation.T @ np.diag(energies) @ rotation
+    assert_orthogonal(rotation)
+    assert np.allclose(np.diag(turned), energies.mean(), rtol=1e-9, atol=1e-9 * energies.max())
+    assert np.allclose(np.linalg.eigvalsh(turned), np.sort(energies), atol=1e-8 * energies.max())
+
+
+def test_equal_variances_are_left_alone():
+    assert np.array_equal(uniform_diagonal(np.full(5, 2.0)), np.eye(5))
+
+
+def test_strict_energies_give_the_same_uniform_diagonal():
+    energies = np.array([5.0, 3.0, 2.0, 0.1])
+    there = uniform_diagonal(strict.asarray(energies))
+    assert np.array_equal(np.asarray(there), uniform_diagonal(energies))

@@ -8,8 +8,11 @@ from streambits.coder import Coder
 from streambits.codes import Codes
 from streambits.features import (
     Bandwidth,
+    Cosines,
+    Eigenfunctions,
     GaussianAffinity,
     Linear,
+    Spheres,
     all_pairs,
     centres,
     nearest,
@@ -17,9 +20,30 @@ from streambits.features import (
 )
 from streambits.flows import encode_online, encode_stream
 from streambits.learner import Learner
-from streambits.methods import METHODS, exact_d, exact_r, itq, lsh, nystrom, osh, pcah, ssbc
-from streambits.sketches import Fixed, FrequentDirections, Gram
+from streambits.methods import (
+    METHODS,
+    e2lsh,
+    exact_d,
+    exact_r,
+    frosh,
+    itq,
+    lsbc,
+    lsh,
+    mdsh,
+    nystrom,
+    osh,
+    pcah,
+    rff_fd,
+    semi_supervised,
+    sh,
+    spherical,
+    ssbc,
+    ssh,
+    unifdiag,
+)
+from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 from streambits.storage import load, save
+from streambits.tune import tune
 
 __version__ = "0.1.0"
 
@@ -28,27 +52,43 @@ __all__ = [
     "Bandwidth",
     "Coder",
     "Codes",
+    "Cosines",
+    "Eigenfunctions",
     "Fixed",
     "FrequentDirections",
     "GaussianAffinity",
     "Gram",
+    "Guided",
+    "HadamardDirections",
     "Learner",
     "Linear",
+    "Spheres",
     "all_pairs",
     "centres",
+    "e2lsh",
     "encode_online",
     "encode_stream",
     "errors",
     "exact_d",
     "exact_r",
+    "frosh",
     "itq",
     "load",
+    "lsbc",
     "lsh",
+    "mdsh",
     "nearest",
     "nystrom",
     "osh",
     "pcah",
     "reservoir",
+    "rff_fd",
     "save",
+    "semi_supervised",
+    "sh",
+    "spherical",
     "ssbc",
+    "ssh",
+    "tune",
+    "unifdiag",
 ]

@@ -19,9 +19,16 @@ from safetensors.numpy import save as to_bytes
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits.coder import Coder
 from streambits.errors import InputError, StorageError
-from streambits.features import GaussianAffinity, Linear, Reservoir
+from streambits.features import (
+    Cosines,
+    Eigenfunctions,
+    GaussianAffinity,
+    Linear,
+    Reservoir,
+    Spheres,
+)
 from streambits.learner import Learner
-from streambits.sketches import Fixed, FrequentDirections, Gram
+from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 
 FORMAT = 1
 KEY = "streambits"
@@ -29,13 +36,18 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Coder,
+        Cosines,
+        Eigenfunctions,
         Fixed,
         FrequentDirections,
         GaussianAffinity,
         Gram,
+        Guided,
+        HadamardDirections,
         Learner,
         Linear,
         Reservoir,
+        Spheres,
     )
 }
 

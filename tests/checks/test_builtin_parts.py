@@ -21,9 +21,16 @@ def test_features(kind, offset):
     check_features(sb.GaussianAffinity(rows[:30], 1e-3), rows)
     check_features(sb.GaussianAffinity(sb.centres(rows, 12), sb.all_pairs()), rows)
     check_features(sb.Linear.around(rows), rows)
+    check_features(sb.Cosines.random(rows[:30], 20, spread=1.0), rows)
+    check_features(sb.Cosines.stable(rows[:30], 20), rows)
+    check_features(sb.Cosines.box(rows[:30], 20), rows)
+    check_features(sb.Eigenfunctions.smoothest(rows[:60], 20), rows)
+    check_features(sb.Eigenfunctions.heaviest(rows[:60], 20), rows)
+    check_features(sb.Spheres.balanced(rows[:30], 20), rows)
 
 
 ORTHONORMAL = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 5)))[0]
+GUIDE = ORTHONORMAL * np.arange(5.0, 0, -1) @ ORTHONORMAL.T
 SKETCHES = {
     "gram": lambda: sb.Gram(8),
     "gram raw": lambda: sb.Gram(8, centred=False),
@@ -32,6 +39,10 @@ SKETCHES = {
     "frequent directions raw": lambda: sb.FrequentDirections(8, 4, centred=False),
     "frequent directions as printed": lambda: sb.FrequentDirections(8, 4, 1, centred=False),
     "frequent directions, nothing lost": lambda: sb.FrequentDirections(8, 20),
+    "frequent directions, not robust": lambda: sb.FrequentDirections(8, 4, robust=False),
+    "hadamard": lambda: sb.HadamardDirections(8, 4),
+    "hadamard, all whole": lambda: sb.HadamardDirections(8, 4, 200),
+    "guided": lambda: sb.Guided(GUIDE),
     "fixed": lambda: sb.Fixed(ORTHONORMAL, np.arange(5.0, 0, -1)),
 }
 
@@ -64,6 +75,11 @@ METHODS = {
     "ssbc as printed": lambda train: sb.ssbc(train, 6, paper=True),
     "ssbc, random": lambda train: sb.ssbc(train, 6, rotation="random", whitening=1),
     "osh, itq": lambda train: sb.osh(train, 3, rotation="itq"),
+    "ssh, labelled": lambda train: sb.ssh(train, 6, labels=np.arange(len(train)) % 4 - 1),
+    "frosh, itq": lambda train: sb.frosh(train, 3, rotation="itq"),
+    "semi_supervised, labels": lambda train: sb.semi_supervised(
+        train, 3, labels=np.arange(len(train)) % 4 - 1
+    ),
 }
 
 

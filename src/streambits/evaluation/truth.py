@@ -25,9 +25,40 @@ def near_blocks(
     rows: NDArray[Any], queries: NDArray[np.intp], threshold: float
 ) -> Iterator[Neighbours]:
     """The rows within `threshold` of each query, a block of queries at a time."""
+    for some, squared in _squared_blocks(rows, queries):
+        yield Neighbours(some, squared <= threshold**2)
+
+
+def _squared_blocks(
+    rows: NDArray[Any], queries: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+    """Some queries at a time, and their squared distances to all rows."""
     shifted = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
     squares = np.vecdot(shifted, shifted)
     for start in range(0, len(queries), BLOCK):
         some = queries[start : start + BLOCK]
-        squared = squares[some, None] + squares - 2 * (shifted[some] @ shifted.T)
-        yield Neighbours(some, squared <= threshold**2)
+        yield some, squares[some, None] + squares - 2 * (shifted[some] @ shifted.T)
+
+
+class Truth(NamedTuple):
+    """What there is to find, for queries that are rows of the database, without themselves.
+
+    queries: (q,) their places; near: (q, n) who lies within the threshold; closest: (q, k) places
+    of the k nearest.
+    """
+
+    queries: NDArray[np.intp]
+    near: NDArray[np.bool_]
+    closest: NDArray[np.intp]
+
+
+def find(
+    rows: NDArray[Any], queries: NDArray[np.intp], threshold: float, *, closest: int = 10
+) -> Truth:
+    """The true neighbours of queries among rows (n, d). Memory: a byte a pair."""
+    near, nearest = [], []
+    for some, squared in _squared_blocks(rows, queries):
+        squared[np.arange(len(some)), some] = np.inf
+        near.append(squared <= threshold**2)
+        nearest.append(np.argpartition(squared, closest - 1, axis=1)[:, :closest])
+    return Truth(queries, np.concatenate(near), np.concatenate(nearest))

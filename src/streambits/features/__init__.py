@@ -3,17 +3,25 @@
 from streambits.features.affinity import GaussianAffinity
 from streambits.features.bandwidth import Bandwidth, all_pairs, nearest
 from streambits.features.base import Features
+from streambits.features.classes import class_functions
+from streambits.features.cosines import Cosines
+from streambits.features.eigenfunctions import Eigenfunctions
 from streambits.features.landmarks import Reservoir, centres, reservoir
 from streambits.features.linear import Linear
+from streambits.features.spheres import Spheres
 
 __all__ = [
     "Bandwidth",
+    "Cosines",
+    "Eigenfunctions",
     "Features",
     "GaussianAffinity",
     "Linear",
     "Reservoir",
+    "Spheres",
     "all_pairs",
     "centres",
+    "class_functions",
     "nearest",
     "reservoir",
 ]

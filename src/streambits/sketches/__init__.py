@@ -5,8 +5,20 @@ from streambits.sketches.base import Sketch
 from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
 from streambits.sketches.gram import Gram, single_suffices
+from streambits.sketches.guided import ETA, Guided, labelled_guide
+from streambits.sketches.hadamard import HadamardDirections
 
-__all__ = ["Fixed", "FrequentDirections", "Gram", "Sketch", "auto"]
+__all__ = [
+    "ETA",
+    "Fixed",
+    "FrequentDirections",
+    "Gram",
+    "Guided",
+    "HadamardDirections",
+    "Sketch",
+    "auto",
+    "labelled_guide",
+]
 
 CROSSING = 12  # widths up to this many times the sketch size go to Gram
 
