@@ -60,6 +60,11 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix=f"streambits-{process}")
 
 
+def look_again() -> None:
+    """Find the BLAS libraries anew, after a package that brings its own was imported."""
+    _blas.cache_clear()
+
+
 _one = _OneThread()
 
 

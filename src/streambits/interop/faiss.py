@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, as_count, as_rows, to_numpy
-from streambits._threads import _blas
+from streambits._threads import look_again
 from streambits.codes import MOST_BITS
 from streambits.errors import InputError, MissingExtraError
 
@@ -18,7 +18,7 @@ try:
 except ImportError:
     raise MissingExtraError("faiss-cpu", "faiss") from None
 
-_blas.cache_clear()  # FAISS brings a BLAS of its own: find it, whatever was imported first
+look_again()  # FAISS brings a BLAS of its own, whatever was imported first
 
 BLOCK = 256  # queries ranked at a time
 CENTROIDS = 256  # of a sub-quantiser: 8 bits
