@@ -184,3 +184,11 @@ def test_an_offset_of_a_million_costs_next_to_no_bit(method, build, dtype, train
     near = build(method, near_train).learn(near_rows).coder().encode(near_rows)
     shift_of_centre = 0.02 if dtype == np.float32 and method == "lsh" else 0.0
     assert bits_changed(far, near) <= 0.002 + shift_of_centre
+
+
+def test_a_setting_that_a_method_does_not_have_is_named_with_those_it_has():
+    rows = np.random.default_rng(0).random((50, 4))
+    with pytest.raises(
+        InputError, match=r"lsh has no setting 'half_life'; it learns nothing.*seed"
+    ):
+        sb.METHODS["lsh"](rows, 4, half_life=10)

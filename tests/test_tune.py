@@ -69,3 +69,15 @@ def test_bad_input(change, message):
     settings = {"sample": CURVED, "bits": 8} | change
     with pytest.raises(InputError, match=message):
         sb.tune(settings.pop("sample"), settings.pop("bits"), **settings)
+
+
+def test_landmarks_are_halved_until_the_memory_suffices():
+    whole = Choice(count=400).build(CURVED[:400], 8, 0).coder().nbytes
+    tuned = tune(CURVED, 8, landmarks=400, seconds=1e-9, memory=whole // 3)
+    assert tuned.choice.count in (100, 50)
+    assert tuned.learner().coder().nbytes <= whole // 3
+
+
+def test_a_limit_that_nothing_meets_is_an_error():
+    with pytest.raises(InputError, match="use lsh"):
+        tune(CURVED, 8, landmarks=100, seconds=1e-9, speed=1e12)

@@ -41,6 +41,7 @@ from streambits.methods import (
     ssh,
     unifdiag,
 )
+from streambits.scoring import Asymmetric
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 from streambits.storage import load, save
 from streambits.tune import tune
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "Asymmetric",
     "Bandwidth",
     "Coder",
     "Codes",

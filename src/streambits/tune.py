@@ -105,6 +105,8 @@ def tune(
     target: str = "map",
     seconds: float = 60.0,
     landmarks: int = 500,
+    speed: float | None = None,
+    memory: int | None = None,
     threshold: float | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Tuned:
@@ -118,7 +120,9 @@ def tune(
     sample: (n, d), a uniform sample of the stream, 2000 rows or more (about 5000 are enough);
     target: 'map' (ranking of all rows within `threshold`, by default sigma_30 of `landmarks`
     rows) or 'recall' (the few nearest among the first returned).
-    landmarks: how many, at most: they are what encoding costs.
+    landmarks: how many, at most: they are what encoding costs. speed, memory: rows a second that
+    the default must encode here at least, bytes that its coder may take; the landmarks are halved
+    until both hold.
 
     >>> rows = np.random.default_rng(0).random((2000, 6), dtype=np.float32)
     >>> tuned = tune(rows, 8, seconds=1, landmarks=50)
@@ -132,7 +136,8 @@ def tune(
     if len(rows) < LEAST:
         raise InputError(f"sample has {len(rows)} rows; tuning needs at least {LEAST}")
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
-    default = Choice(count=min(as_count(landmarks, "landmarks", least=2), len(rows) // 2))
+    most = Choice(count=min(as_count(landmarks, "landmarks", least=2), len(rows) // 2))
+    default = _affordable(most, rows, bits, speed=speed, memory=memory)
     radius = nearest(30).distance(rows[: default.count]) if threshold is None else threshold
     judges = [
         _Judge(halves, bits, target=target, radius=radius, seed=seed + number)
@@ -141,6 +146,26 @@ def tune(
     trials = _search(default, judges, ends)
     best = _winner(default, trials)
     return Tuned(best, trials, best.train(rows, seed), bits, seed)
+
+
+def _affordable(
+    choice: Choice, rows: Array, bits: int, *, speed: float | None, memory: int | None
+) -> Choice:
+    """The choice with its landmarks halved until the limits hold."""
+    while speed is not None or memory is not None:
+        if choice.count < max(bits, 2):
+            raise InputError(
+                f"speed is {speed} and memory is {memory}: even {2 * choice.count} landmarks are "
+                f"too many for that, and {bits} bits need as many: ask for less, or use lsh"
+            )
+        coder = choice.build(rows[: choice.count], bits, 0).coder()
+        start = time.perf_counter()
+        coder.encode(rows)
+        rate = len(rows) / (time.perf_counter() - start)
+        if rate >= (speed or 0) and coder.nbytes <= (memory or coder.nbytes):
+            break
+        choice = replace(choice, count=choice.count // 2)
+    return choice
 
 
 class _Judge:

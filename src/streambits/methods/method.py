@@ -1,5 +1,6 @@
 """What a method declares, and what methods share."""
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,14 @@ class Method:
 
     def __call__(self, train: Array, bits: int, **settings: Any) -> Learner:
         """A learner of this method; settings as the function of that name takes them."""
+        known = list(inspect.signature(self.build).parameters)[2:]
+        for name in settings:
+            if name not in known:
+                forgets = "; it learns nothing from the stream" if not self.streams else ""
+                raise InputError(
+                    f"{self.build.__name__} has no setting {name!r}{forgets}: "
+                    f"it takes {', '.join(known)}"
+                )
         return self.build(train, bits, **settings)
 
     def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
