@@ -16,11 +16,11 @@ from streambits._arrays import (
     nbytes,
 )
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
-from streambits.features.forms import Forms, relative_noise, unit, vector
+from streambits.features.forms import Forms, OnForms, relative_noise, unit, vector
 from streambits.features.principal import centred, principal
 
 
-class Cosines:
+class Cosines(OnForms):
     """x -> cos((x - centre) . frequencies + phases) + offsets.
 
     A block of n rows costs n d k multiplications and n k cosines. A common offset of all rows
@@ -121,24 +121,8 @@ class Cosines:
         return self._forms.shifts
 
     @property
-    def centre(self) -> Array:
-        return self._forms.centre
-
-    @property
-    def inputs(self) -> int:
-        return self._forms.inputs
-
-    @property
-    def width(self) -> int:
-        return self._forms.count
-
-    @property
     def nbytes(self) -> int:
         return self._forms.nbytes + nbytes(self.offsets)
-
-    @property
-    def like(self) -> Array:
-        return self._forms.centre
 
     def __call__(self, rows: Array) -> Array:
         angles = self._forms(rows)

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from streambits._arrays import Array, array_namespace, as_count, as_rows, beside, device, nbytes
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth
-from streambits.features.forms import Forms, relative_noise, unit
+from streambits.features.forms import Forms, OnForms, relative_noise, unit
 from streambits.features.separable import Separable
 
 LEAST_WEIGHT = 0.1  # of the largest: a weaker function does not deserve a bit
 
 
-class Eigenfunctions:
+class Eigenfunctions(OnForms):
     """x -> table_j at place (x - centre) . vectors_j + shifts_j, between entries interpolated.
 
     Place 0 is the first entry of a table, and the function is constant beyond both ends. n rows
@@ -116,29 +116,13 @@ class Eigenfunctions:
         return self._forms.shifts
 
     @property
-    def centre(self) -> Array:
-        return self._forms.centre
-
-    @property
     def bins(self) -> int:
         return int(self.tables.shape[0])
-
-    @property
-    def inputs(self) -> int:
-        return self._forms.inputs
-
-    @property
-    def width(self) -> int:
-        return self._forms.count
 
     @property
     def nbytes(self) -> int:
         host = self.weights.nbytes + self.groups.nbytes + 8 * self.width
         return self._forms.nbytes + nbytes(self.tables, *self._flat.values()) + host
-
-    @property
-    def like(self) -> Array:
-        return self._forms.centre
 
     def __call__(self, rows: Array) -> Array:
         places = self._forms(rows)

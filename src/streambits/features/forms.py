@@ -78,6 +78,28 @@ class Forms:
         return {"vectors": self.vectors, "shifts": self.shifts, "centre": self.centre}
 
 
+class OnForms:
+    """What features on linear forms share."""
+
+    _forms: Forms
+
+    @property
+    def centre(self) -> Array:
+        return self._forms.centre
+
+    @property
+    def inputs(self) -> int:
+        return self._forms.inputs
+
+    @property
+    def width(self) -> int:
+        return self._forms.count
+
+    @property
+    def like(self) -> Array:
+        return self._forms.centre
+
+
 def unit(rows: Array) -> float:
     """The unit of rounding of these rows."""
     return float(array_namespace(rows).finfo(rows.dtype).eps) / 2

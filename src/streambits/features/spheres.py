@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, array_namespace, as_count, as_rows, as_seed, beside, double
 from streambits._threads import one_blas_thread
-from streambits.features.forms import Forms, relative_noise, unit, vector
+from streambits.features.forms import Forms, OnForms, relative_noise, unit, vector
 from streambits.features.principal import centred
 
 STEPS = 50  # of the balancing, at most: where it does not settle, pivots drift off for ever
@@ -15,7 +15,7 @@ CROWD = 5  # rows whose mean is a first pivot
 EVEN, SPREAD = 0.10, 0.15  # of a quarter of the rows: the mean and the deviation to stop at
 
 
-class Spheres:
+class Spheres(OnForms):
     """x -> radius_j^2 - |x - pivot_j|^2: positive inside ball j.
 
     The squares are expanded, so n rows cost one product of n x d x k. A common offset of all rows
@@ -56,25 +56,9 @@ class Spheres:
         return cls(beside(pivots + sample.lag, centre), beside(radii, centre), centre)
 
     @property
-    def centre(self) -> Array:
-        return self._forms.centre
-
-    @property
-    def inputs(self) -> int:
-        return self._forms.inputs
-
-    @property
-    def width(self) -> int:
-        return self._forms.count
-
-    @property
     def nbytes(self) -> int:
         held = (self.inputs + 1) * self.width * 8
         return self._forms.nbytes + held
-
-    @property
-    def like(self) -> Array:
-        return self._forms.centre
 
     def __call__(self, rows: Array) -> Array:
         xp = array_namespace(rows)
