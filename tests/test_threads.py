@@ -1,3 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -67,3 +70,32 @@ def test_products_have_the_same_bits_for_any_number_of_threads():
         with threadpool_limits(threads, user_api="blas"):
             found.append(b"".join(m.tobytes() for m in ordered_map(lambda b: b.T @ b, blocks)))
     assert found[0] == found[1]
+
+
+def test_many_threads_at_once_leave_blas_as_it_was():
+    """threadpoolctl lets only one thread change OpenBLAS; the last one out must restore it."""
+    before, leaving = blas_threads(), Barrier(4)
+
+    def come_and_go(number):
+        for _ in range(20):
+            with one_blas_thread() as allowed:
+                assert blas_threads() == [1] * len(before)
+                assert allowed == max(before)
+        leaving.wait()
+        return number
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(come_and_go, range(4))) == [0, 1, 2, 3]
+    assert blas_threads() == before
+
+
+def test_the_limit_of_another_thread_is_respected_and_restored():
+    with threadpool_limits(2, user_api="blas"):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(_inside).result() == (2, [1] * len(blas_threads()))
+        assert set(blas_threads()) == {2}
+
+
+def _inside():
+    with one_blas_thread() as allowed:
+        return allowed, blas_threads()
