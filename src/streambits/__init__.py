@@ -19,6 +19,7 @@ from streambits.features import (
     reservoir,
 )
 from streambits.flows import encode_online, encode_stream
+from streambits.index import HammingIndex, Hits
 from streambits.learner import Learner
 from streambits.methods import (
     METHODS,
@@ -62,6 +63,8 @@ __all__ = [
     "Gram",
     "Guided",
     "HadamardDirections",
+    "HammingIndex",
+    "Hits",
     "Learner",
     "Linear",
     "Spheres",

@@ -63,11 +63,12 @@ class Codes:
         """(n, other n) numbers of differing bits. Memory: two bytes a pair."""
         self._check_comparable(other)
         distances = np.zeros((len(self), len(other)), np.uint16)
-        for mine, theirs in zip(self._words().T, other._words().T, strict=True):
+        for mine, theirs in zip(self.words().T, other.words().T, strict=True):
             distances += np.bitwise_count(mine[:, None] ^ theirs[None, :])
         return distances
 
-    def _words(self) -> NDArray[np.uint64]:
+    def words(self) -> NDArray[np.uint64]:
+        """(n, ceil(bits / 64)): the codes as 64-bit words, filled up with zeros."""
         missing = -self.packed.shape[1] % 8
         return np.pad(self.packed, ((0, 0), (0, missing))).view(np.uint64)
 

@@ -1,0 +1,183 @@
+"""The only numba in the project: bit counting and top-k by counting, over planes of words.
+
+Codes come as planes (words of a code, places) of 64-bit words: word w of all codes lies together,
+so every loop over places runs over contiguous memory and the compiler turns it into vector
+instructions. Places are in the order of ids, so the first of equal distances has the smaller id.
+Compiled on the first call, kept on disk for the next process; no kernel holds the interpreter.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+CHUNK = 1024  # places that stay in the first cache while all queries pass over them
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _popcount(_: Any, _word: Any) -> Any:
+    """The number of bits set, by the instruction of the processor."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _measure(words: Any, low: int, query: Any, out: Any) -> Any:
+    """Distances of the places from low on, filling `out`, by four words; gives the smallest."""
+    size, count = len(out), len(words)
+    high = low + size
+    fours = count // 4 * 4
+    for i in range(size):
+        out[i] = 0
+    for w in range(0, fours, 4):
+        a, b, c, d = (
+            words[w, low:high],
+            words[w + 1, low:high],
+            words[w + 2, low:high],
+            words[w + 3, low:high],
+        )
+        p, q, r, s = query[w], query[w + 1], query[w + 2], query[w + 3]
+        for i in range(size):
+            out[i] += (
+                _popcount(a[i] ^ p)
+                + _popcount(b[i] ^ q)
+                + _popcount(c[i] ^ r)
+                + _popcount(d[i] ^ s)
+            )
+    for w in range(fours, count):
+        a, p = words[w, low:high], query[w]
+        for i in range(size):
+            out[i] += _popcount(a[i] ^ p)
+    least = out[0]
+    for i in range(size):
+        least = min(least, out[i])
+    return least
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _least(words: Any, low: int, high: int, query: Any) -> Any:
+    """The smallest distance among the places low to high of codes of 1, 2 or 4 words.
+
+    These lengths are common, and keep all in registers; 0, which rules out nothing, for others.
+    """
+    count, size, least = len(words), high - low, 256
+    if count not in {1, 2, 4}:
+        return 0
+    a, p = words[0, low:high], query[0]
+    b, q = words[count // 2, low:high], query[count // 2]
+    if count == 1:
+        for i in range(size):
+            least = min(least, _popcount(a[i] ^ p))
+    elif count == 2:
+        for i in range(size):
+            least = min(least, _popcount(a[i] ^ p) + _popcount(b[i] ^ q))
+    else:
+        c, r, d, s = words[1, low:high], query[1], words[3, low:high], query[3]
+        for i in range(size):
+            near, far = _popcount(a[i] ^ p), _popcount(c[i] ^ r)
+            least = min(least, near + far + _popcount(b[i] ^ q) + _popcount(d[i] ^ s))
+    return least
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
+    """Whether a place from low on lies closer than bound; if so `out` has the distances."""
+    if _least(words, low, low + len(out), query) >= bound:
+        return False
+    return _measure(words, low, query, out) < bound
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _shrink(places: Any, distances: Any, k: int, top: int, below: int) -> int:
+    """Keep the `below` candidates closer than top, and the first at top, k in all, in order."""
+    kept, ties = 0, k - below
+    for i in range(len(places)):
+        if distances[i] < top or (distances[i] == top and ties > 0):
+            ties -= distances[i] == top
+            places[kept], distances[kept] = places[i], distances[i]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _place(places: Any, distances: Any, counts: Any, out: Any, out_distances: Any) -> None:
+    """Counting sort: by distance, equal ones in the order they came."""
+    start = 0
+    for d in range(len(counts)):
+        start, counts[d] = start + counts[d], start
+    for i in range(len(places)):
+        at = counts[distances[i]]
+        counts[distances[i]] += 1
+        if at < len(out):
+            out[at], out_distances[at] = places[i], distances[i]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def nearest(words: Any, alive: Any, span: tuple[int, int], queries: Any, k: int) -> Any:
+    """The k nearest living places of a span for every query: places, distances, counts.
+
+    A histogram of the candidates' distances gives the radius `top` that holds k of them; from
+    then on only what is strictly closer can enter, for equal distances come with larger ids.
+    Costs about k log(n / k) candidates a query; memory 2 k + 1024 of them and the histogram.
+    """
+    asked, most, room = len(queries), 64 * len(words), 2 * k + CHUNK
+    places, distances = np.empty((asked, room), np.int64), np.empty((asked, room), np.int32)
+    counts = np.zeros((asked, most + 1), np.int64)
+    filled, within = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
+    top, bound = np.full(asked, most, np.int64), np.full(asked, most + 1, np.int64)
+    memory = np.empty(CHUNK, np.int64)
+    for low in range(span[0], span[1], CHUNK):
+        measured = memory[: min(CHUNK, span[1] - low)]
+        for q in range(asked):
+            if not _closer(words, low, queries[q], bound[q], measured):
+                continue
+            if filled[q] > room - CHUNK:
+                old, below = filled[q], within[q] - counts[q, top[q]]
+                filled[q] = _shrink(places[q, :old], distances[q, :old], k, top[q], below)
+                counts[q, top[q]], counts[q, top[q] + 1 :] = k - below, 0
+                within[q] = k
+            for i in range(len(measured)):
+                if measured[i] < bound[q] and alive[low + i]:
+                    places[q, filled[q]], distances[q, filled[q]] = low + i, measured[i]
+                    filled[q] += 1
+                    within[q] += 1
+                    counts[q, measured[i]] += 1
+                    while within[q] - counts[q, top[q]] >= k:
+                        within[q] -= counts[q, top[q]]
+                        top[q] -= 1
+                    if within[q] >= k:
+                        bound[q] = top[q]
+    found, radii = np.zeros((asked, k), np.int64), np.zeros((asked, k), np.int32)
+    for q in range(asked):
+        end = filled[q]
+        _place(places[q, :end], distances[q, :end], counts[q], found[q], radii[q])
+    return found, radii, np.minimum(filled, k)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def within(words: Any, alive: Any, span: tuple[int, int], queries: Any, radius: int) -> Any:
+    """The living places of a span within the radius: places, distances, where queries end.
+
+    Those of a query lie together, ascending. Measures twice, to count first.
+    """
+    heads = np.zeros(len(queries) + 1, np.int64)
+    memory = np.empty(CHUNK, np.int64)
+    places, distances = np.empty(0, np.int64), np.empty(0, np.int32)
+    for write in (False, True):
+        for low in range(span[0], span[1], CHUNK):
+            measured = memory[: min(CHUNK, span[1] - low)]
+            for q in range(len(queries)):
+                if _closer(words, low, queries[q], radius + 1, measured):
+                    for i in range(len(measured)):
+                        if measured[i] <= radius and alive[low + i]:
+                            if write:
+                                places[heads[q]], distances[heads[q]] = low + i, measured[i]
+                            heads[q + (not write)] += 1
+        if not write:
+            heads = np.cumsum(heads)
+            places, distances = np.empty(heads[-1], np.int64), np.empty(heads[-1], np.int32)
+    return places, distances, heads[:-1]

@@ -1,0 +1,91 @@
+"""Exact search by looking at every code, on all threads.
+
+The threads take different codes, so a single query is as parallel as many; what they find is put
+together in the order of places, and does not depend on where the codes were cut.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.index import kernels
+from streambits.index.store import Words
+
+Places = NDArray[np.int64]
+Distances = NDArray[np.int32]
+Alive = NDArray[np.bool_]
+
+SHARE = 1 << 16  # words a thread should have for the start of it to pay
+CANDIDATES = 1 << 21  # kept at a time over all queries of a group
+GROUP = 128  # queries that pass over a chunk together
+
+
+def nearest(
+    words: Words, alive: Alive, end: int, queries: Words, k: int
+) -> tuple[Places, Distances]:
+    """The k nearest places (queries, k) and their distances; equal ones by place.
+
+    words: (width, places) planes; queries: (queries, width); k: at most the living before `end`.
+    """
+    step = max(1, min(GROUP, CANDIDATES // k))
+    groups = [_nearest(words, alive, end, part, k) for part in _split(queries, step)]
+    places = np.concatenate([np.empty((0, k), np.int64), *(g[0] for g in groups)])
+    return places, np.concatenate([np.empty((0, k), np.int32), *(g[1] for g in groups)])
+
+
+def within(
+    words: Words, alive: Alive, end: int, queries: Words, radius: int
+) -> list[tuple[Places, Distances]]:
+    """For every query the places within the radius and their distances; equal ones by place."""
+    groups = [_within(words, alive, end, part, radius) for part in _split(queries, GROUP)]
+    return [hits for group in groups for hits in group]
+
+
+def _split(queries: Words, step: int) -> list[Words]:
+    return [queries[i : i + step] for i in range(0, len(queries), step)]
+
+
+def _ranges(end: int, width: int, workers: int) -> list[tuple[int, int]]:
+    """Whole chunks, about as many for every thread."""
+    count = max(1, min(workers, end * width // SHARE))
+    step = -(-end // (count * kernels.CHUNK)) * kernels.CHUNK
+    return [(i, min(i + step, end)) for i in range(0, end, step)]
+
+
+def _nearest(
+    words: Words, alive: Alive, end: int, queries: Words, k: int
+) -> tuple[Places, Distances]:
+    def work(part: tuple[int, int]) -> tuple[Places, Distances, NDArray[np.int64]]:
+        return kernels.nearest(words, alive, part, queries, min(k, part[1] - part[0]))  # type: ignore[no-any-return]
+
+    with one_blas_thread() as workers:
+        found = list(ordered_map(work, _ranges(end, len(words), workers)))
+    if len(found) == 1:
+        return found[0][0], found[0][1]
+    far = np.int32(np.iinfo(np.int32).max)  # beyond all distances, where a range had fewer than k
+    distances = np.concatenate(
+        [np.where(np.arange(d.shape[1]) < count[:, None], d, far) for _, d, count in found], axis=1
+    )
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    places = np.concatenate([places for places, _, _ in found], axis=1)
+    return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
+
+
+def _within(
+    words: Words, alive: Alive, end: int, queries: Words, radius: int
+) -> list[tuple[Places, Distances]]:
+    def work(part: tuple[int, int]) -> list[tuple[Places, Distances]]:
+        places, distances, ends = kernels.within(words, alive, part, queries, radius)
+        return list(zip(np.split(places, ends[:-1]), np.split(distances, ends[:-1]), strict=True))
+
+    with one_blas_thread() as workers:
+        found = list(ordered_map(work, _ranges(end, len(words), workers)))
+    return [_joined(parts) for parts in zip(*found, strict=True)]
+
+
+def _joined(parts: Sequence[tuple[Places, Distances]]) -> tuple[Places, Distances]:
+    places, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
+    order = np.argsort(distances, kind="stable")
+    return places[order], distances[order]

@@ -1,0 +1,227 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from streambits import Codes, HammingIndex
+from streambits.errors import EpochError, InputError
+from streambits.index import scan
+
+LENGTHS = [1, 2, 7, 8, 9, 31, 63, 64, 65, 100, 127, 128, 129, 130, 256, 320, 512, 1000, 4096]
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+def brute_force(held, queries):
+    """For every query (distance, id) of all that is held, in order; held: id -> truth values."""
+    pairs = [
+        (np.count_nonzero(query != bits), key) for query in queries for key, bits in held.items()
+    ]
+    return [sorted(pairs[i * len(held) : (i + 1) * len(held)]) for i in range(len(queries))]
+
+
+def check(index, held, queries, k, radius):
+    """Searches, filtered ones and radius searches agree with brute force; so does what is held."""
+    assert (len(index), list(index)) == (len(held), sorted(held))
+    codes = Codes.from_bits(queries)
+    some = {key: bits for key, bits in held.items() if key % 3 == 0}
+    for hits, among in (
+        (index.search(codes, k), held),
+        (index.search(codes, k, allow=[*some, 12345, *some]), some),
+    ):
+        found = [
+            list(zip(d, i, strict=True))
+            for d, i in zip(hits.distances.tolist(), hits.ids.tolist(), strict=True)
+        ]
+        assert found == [pairs[:k] for pairs in brute_force(among, queries)]
+        assert (hits.ids.dtype, hits.distances.dtype) == (np.int64, np.int32)
+        assert hits.ids.shape == hits.distances.shape == (len(queries), min(k, len(among)))
+    near = [
+        list(zip(hits.distances.tolist(), hits.ids.tolist(), strict=True))
+        for hits in index.within(codes, radius)
+    ]
+    assert near == [[p for p in pairs if p[0] <= radius] for pairs in brute_force(held, queries)]
+
+
+def truth_values(rng, count, bits):
+    """Many equal codes and many equal distances."""
+    few = rng.random((4, bits)) < 0.5
+    return few[rng.integers(4, size=count)] ^ (
+        rng.random((count, bits)) < rng.choice([0, 1 / bits])
+    )
+
+
+def step(rng, index, held, free):
+    """One change, of the index and of what it should hold."""
+    bits, count = index.bits, int(rng.integers(0, 60))
+    rows = truth_values(rng, count, bits)
+    match rng.integers(3) if held else 0:
+        case 0:
+            ids = [free.pop() for _ in range(count)]
+            index.add(Codes.from_bits(rows), ids)
+            held.update(zip(ids, rows, strict=True))
+        case 1:
+            ids = [int(i) for i in rng.permutation(list(held))[:count]]
+            index.update(Codes.from_bits(rows[: len(ids)]), np.array(ids))
+            held.update(zip(ids, rows, strict=False))
+        case 2:
+            ids = [int(i) for i in rng.permutation(list(held))[: count // 2]]
+            index.remove(ids)
+            for key in ids:
+                del held[key]
+            free.extend(ids)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([*LENGTHS, *range(1, 131)]))
+@settings(max_examples=60)
+def test_any_mix_of_changes_agrees_with_brute_force(seed, bits):
+    rng = np.random.default_rng(seed)
+    index, held = HammingIndex(bits), {}
+    free = [SMALLEST, LARGEST, -1, *(int(i) for i in rng.integers(SMALLEST, LARGEST, 300))]
+    free += [int(i) for i in rng.permutation(300)]
+    for _ in range(rng.integers(1, 8)):
+        step(rng, index, held, free)
+    queries = truth_values(rng, int(rng.integers(1, 4)), bits)
+    check(index, held, queries, int(rng.integers(1, 80)), int(rng.integers(0, bits + 1)))
+
+
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_every_kind_of_length_over_several_chunks_and_ties(bits):
+    rng = np.random.default_rng(bits)
+    rows, queries = truth_values(rng, 2500, bits), truth_values(rng, 2, bits)
+    index, held = HammingIndex(bits), dict(enumerate(rows))
+    index.add(Codes.from_bits(rows))
+    index.remove(np.arange(0, 2500, 20))
+    held = {key: bits for key, bits in held.items() if key % 20}
+    for k in (1, 10, 700, 3000):
+        check(index, held, queries, k, min(3, bits))
+
+
+@pytest.mark.parametrize("bits", [3, 64, 200])
+def test_threads_insertion_order_and_groups_leave_no_trace(bits, monkeypatch):
+    rng = np.random.default_rng(0)
+    codes = Codes.from_bits(truth_values(rng, 3000, bits))
+    queries = Codes.from_bits(truth_values(rng, 9, bits))
+    order = rng.permutation(3000)
+    straight, mixed = HammingIndex(bits), HammingIndex(bits)
+    straight.add(codes)
+    for part in np.array_split(order, 5):
+        mixed.add(codes[part], part)
+    results = []
+    for index, threads, share, group in ((straight, 1, 1, 128), (mixed, 2, 1, 4), (mixed, 2, 1, 1)):
+        monkeypatch.setattr(scan, "SHARE", share)
+        monkeypatch.setattr(scan, "GROUP", group)
+        with threadpool_limits(threads, user_api="blas"):
+            found = [index.search(queries, k) for k in (1, 50, 2000)] + index.within(queries, 2)
+        results.append([(hits.ids.tolist(), hits.distances.tolist()) for hits in found])
+    assert results[0] == results[1] == results[2]
+
+
+def test_default_ids_go_on_where_they_stopped():
+    index, one = HammingIndex(2), Codes.from_bits([[0, 1], [1, 1]])
+    index.add(one)
+    index.add(one, [70, -5])
+    index.remove([1])
+    index.add(one)
+    assert list(index) == [-5, 0, 2, 3, 70]
+    assert 2 in index
+    assert np.int64(70) in index
+    index.add(one, [SMALLEST, LARGEST])
+    assert SMALLEST in index
+    assert LARGEST in index
+    assert not any(value in index for value in (1, True, 2.0, "2", 2**64, None))
+
+
+def test_an_emptied_index_takes_codes_of_another_epoch():
+    index = HammingIndex(2)
+    old, new = (Codes.from_bits([[0, 1]], epoch) for epoch in (0, 4))
+    assert index.epoch is None
+    assert index.search(new, 3).ids.shape == (1, 0)
+    assert index.within(new, 1)[0].ids.shape == (0,)
+    index.add(old)
+    assert index.epoch == 0
+    index.remove(0)
+    index.add(new)
+    assert (index.epoch, repr(index), repr(index.search(new, 3))) == (
+        4,
+        "HammingIndex(1 x 2 bits)",
+        "Hits(1 x 1)",
+    )
+
+
+def test_no_codes_and_no_ids_change_nothing():
+    index, none = HammingIndex(2), Codes(np.empty((0, 1), np.uint8), 2)
+    index.add(Codes.from_bits([[0, 1]]), [3])
+    index.add(none)
+    index.add(none, [])
+    index.update(none, [])
+    index.remove([])
+    assert list(index) == [3]
+    assert index.search(none, 2).ids.shape == (0, 1)
+    assert index.within(none, 2) == []
+    assert index.search(Codes.from_bits([[0, 1]]), 2, allow=[]).ids.shape == (1, 0)
+
+
+def test_a_64_bit_code_and_its_id_take_at_most_20_bytes_while_codes_come_and_go():
+    index, rng = HammingIndex(64), np.random.default_rng(0)
+    for start in range(0, 60_000, 700):
+        index.add(Codes(rng.integers(0, 256, (700, 8), np.uint8), 64))
+        index.remove(np.arange(start, start + 400))
+        assert start < 30_000 or index.nbytes <= 20 * len(index)
+
+
+TWO = Codes.from_bits([[0, 0, 1], [1, 1, 1]])
+LATER = Codes.from_bits([[0, 0, 1], [1, 1, 1]], epoch=1)
+LONGER = Codes.from_bits([[0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda index: index.add(TWO, [5, 5]), "has 5 more than once"),
+        (lambda index: index.add(TWO, [1, 7]), "id 7 is in the index already: update"),
+        (lambda index: index.add(TWO), "id 0 is in the index already: pass ids"),
+        (lambda index: index.add(TWO, [1]), "1 ids for 2 codes"),
+        (lambda index: index.add(TWO, [1.0, 2.0]), "float64.*astype"),
+        (lambda index: index.add(TWO, np.array([True, False])), "bool.*astype"),
+        (lambda index: index.add(TWO, [True, 2]), "truth values"),
+        (lambda index: index.add(TWO, ["a", "b"]), "whole numbers"),
+        (
+            lambda index: index.add(TWO, np.array([1, 2**63], np.uint64)),
+            "above 9223372036854775807",
+        ),
+        (lambda index: index.add(TWO, [1, 2**64]), "whole numbers"),
+        (lambda index: index.add(TWO, [[1, 2]]), r"shape \(1, 2\)"),
+        (lambda index: index.add(TWO, [[1], [2, 3]]), "cannot be read"),
+        (lambda index: index.add(LATER, [1, 2]), "epoch 1.*epoch 0.*encode the rows again"),
+        (lambda index: index.add(LONGER), "4 bits.*of 3"),
+        (lambda index: index.add([[0, 0, 1]]), "codes is a list.*coder.encode"),
+        (lambda index: index.remove([7, 8]), "id 8 is not in the index"),
+        (lambda index: index.remove([7, 7]), "has 7 more than once"),
+        (lambda index: index.remove([7.0]), "float64"),
+        (lambda index: index.update(TWO, [7, 8]), "id 8 is not in the index"),
+        (lambda index: index.update(TWO, [7, 7]), "has 7 more than once"),
+        (lambda index: index.update(TWO, [7]), "1 ids for 2 codes"),
+        (lambda index: index.update(LATER, [0, 7]), "epoch 1"),
+        (lambda index: index.search(TWO, 0), "k is 0"),
+        (lambda index: index.search(TWO, 1.5), "k is 1.5"),
+        (lambda index: index.search(LONGER, 1), "4 bits"),
+        (lambda index: index.search(LATER, 1), "epoch 1"),
+        (lambda index: index.search(TWO, 1, allow=[0.5]), "allow have the type float64"),
+        (lambda index: index.within(TWO, -1), "radius is -1"),
+        (lambda index: index.within(LATER, 1), "epoch 1"),
+        (lambda _: HammingIndex(0), "bits is 0"),
+        (lambda _: HammingIndex(4097), "bits is 4097"),
+    ],
+)
+def test_bad_input_is_refused_and_changes_nothing(call, message):
+    index = HammingIndex(3)
+    index.add(TWO, [7, 0])
+    with pytest.raises((InputError, EpochError), match=message):
+        call(index)
+    assert (list(index), index.epoch) == ([0, 7], 0)
+    assert index.search(TWO, 2).ids.tolist() == [[7, 0], [0, 7]]
+    assert index.search(TWO, 2).distances.tolist() == [[0, 2], [0, 2]]
+    index.remove([0, 7])
+    index.add(TWO)
+    assert list(index) == [0, 1]
