@@ -15,14 +15,7 @@ import streambits as sb
 from streambits.evaluation import datasets, metrics, truth
 from streambits.tune import TARGETS, Choice, choices, tune
 
-SETTINGS = {  # landmarks, rows, bits
-    "uniform": (500, 10000, 64),
-    "covtype": (500, 20000, 64),
-    "cbm": (200, 11000, 32),
-    "dsads": (100, 21000, 32),
-    "sift": (1000, 30000, 64),
-    "mnist": (1000, 60000, 64),
-}
+SHORT = ("cbm", "dsads")  # 32 bits; the others have 64
 SAMPLE = 5000
 
 
@@ -30,7 +23,8 @@ class Board:
     """Measures choices on a whole stream, each once."""
 
     def __init__(self, name: str, rows: int, queries: int, seed: int) -> None:
-        self.landmarks, length, self.bits = SETTINGS[name]
+        self.landmarks, length = datasets.SIZES[name]
+        self.bits = 32 if name in SHORT else 64
         _, self.rows = datasets.stream(name, self.landmarks, min(length, rows), seed=seed)
         order = np.random.default_rng(seed).permutation(len(self.rows))
         self.sample = self.rows[order[:SAMPLE]]
@@ -56,7 +50,7 @@ class Board:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="*", default=list(SETTINGS))
+    parser.add_argument("--data", nargs="*", default=list(datasets.SIZES))
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--seed", type=int, default=0)

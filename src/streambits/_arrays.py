@@ -18,10 +18,12 @@ from array_api_compat import (
     is_numpy_array,
     is_torch_array,
 )
+from numpy.typing import NDArray
 
 from streambits.errors import InputError
 
 LARGEST = 1e150  # what double precision can square, and sum
+LAST_ID = int(np.iinfo(np.int64).max)
 
 Array = Any
 """An array of any library; the standard has no static type for it yet."""
@@ -31,6 +33,7 @@ __all__ = [
     "array_namespace",
     "as_choice",
     "as_count",
+    "as_ids",
     "as_number",
     "as_rows",
     "as_seed",
@@ -261,3 +264,35 @@ def as_seed(seed: object) -> int:
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     return as_count(seed, "seed", least=0)
+
+
+def as_ids(values: Any, name: str = "ids") -> NDArray[np.int64]:
+    """Check ids and return them as a flat int64 array; a single number is one id.
+
+    >>> as_ids([3, -1]).tolist(), as_ids(5).tolist()
+    ([3, -1], [5])
+    """
+    array = np.atleast_1d(_as_id_array(values, name))
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional, one per code; got shape {array.shape}")
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} have the type {array.dtype}, the first is {array[0]!r}; they must be whole "
+            f"numbers of 64 bits: convert them, for example with astype('int64')"
+        )
+    if array.dtype == np.uint64 and int(array.max()) > LAST_ID:
+        raise InputError(f"{name} has {array.max()}, above {LAST_ID}: view them as int64 instead")
+    return array.astype(np.int64, copy=False)
+
+
+def _as_id_array(values: Any, name: str) -> NDArray[Any]:
+    if is_array_api_obj(values):
+        return np.asarray(to_numpy(values))
+    if isinstance(values, list | tuple) and bool in set(map(type, values)):
+        raise InputError(f"{name} contain truth values; they must be whole numbers of 64 bits")
+    try:
+        return np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{name} cannot be read as an array: {error}") from error

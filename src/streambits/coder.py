@@ -47,7 +47,8 @@ class Coder:
 
     @property
     def nbytes(self) -> int:
-        return self.features.nbytes + self.projection.nbytes
+        projections = (self.projection, self._single, self._double)
+        return self.features.nbytes + sum(projection.nbytes for projection in projections)
 
     def encode(self, rows: Array) -> Codes:
         """The codes of rows (n, d)."""

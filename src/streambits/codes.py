@@ -28,7 +28,7 @@ class Codes:
     __slots__ = ("bits", "epoch", "packed")
 
     def __init__(self, packed: NDArray[np.uint8], bits: int, epoch: int = 0) -> None:
-        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.bits = as_bits(bits)
         self.epoch = as_count(epoch, "epoch", least=0)
         self.packed = _checked(packed, self.bits)
 
@@ -107,6 +107,11 @@ class Codes:
 
     def __repr__(self) -> str:
         return f"Codes({len(self)} x {self.bits} bits, epoch {self.epoch})"
+
+
+def as_bits(value: object) -> int:
+    """Check a length of codes."""
+    return as_count(value, "bits", most=MOST_BITS)
 
 
 def _checked(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:

@@ -8,7 +8,6 @@ from streambits._arrays import (
     Array,
     array_namespace,
     as_choice,
-    as_count,
     as_number,
     as_rows,
     as_seed,
@@ -22,7 +21,7 @@ from streambits._arrays import (
 )
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.coder import Coder
-from streambits.codes import MOST_BITS
+from streambits.codes import as_bits
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
@@ -72,7 +71,7 @@ class Learner:
         seed: int | np.random.Generator = 0,
     ) -> None:
         self.features = features
-        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.bits = as_bits(bits)
         self.whitening = as_number(whitening, "whitening", least=0, most=1)
         self.rotation = as_choice(rotation, "rotation", ROTATIONS)
         self.steady = bool(steady) and sketch.learns
@@ -258,11 +257,13 @@ class Learner:
 
     def fresh(self) -> "Learner":
         """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
-        state = self.state()
-        new = Learner.from_state({**state, "sketch": self._sketch.fresh()})
-        new._sample, new._stale = self._empty_sample(self._sample.size), True
-        new._blocks.waiting = 0
-        return new
+        empty = {
+            "sketch": self._sketch.fresh(),
+            "sample": self._empty_sample(self._sample.size),
+            "waiting": self._blocks.rows[:0, :],
+            "stale": True,
+        }
+        return Learner.from_state(self.state() | empty)
 
     def state(self) -> dict[str, Any]:
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")

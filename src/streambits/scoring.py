@@ -10,6 +10,7 @@ from streambits._arrays import Array, as_choice, double, to_numpy
 from streambits.coder import Coder
 from streambits.codes import Codes
 from streambits.errors import EpochError, InputError
+from streambits.features import Eigenfunctions
 
 BLOCK = 4096  # codes unpacked at a time
 DISTANCES = ("hamming", "product", "spherical")
@@ -114,8 +115,8 @@ def scorer(distance: str, coder: Coder) -> Distance:
         return lambda codes, other: codes.hamming(other).astype(np.float64)
     if distance == "spherical":
         return spherical_distance
-    features: Any = coder.features
-    if not (hasattr(features, "weights") and hasattr(features, "groups")):
+    features = coder.features
+    if not isinstance(features, Eigenfunctions):
         raise InputError("distance is 'product', and the coder's bits have no weights: use mdsh")
     affinity = ProductAffinity(features.weights, features.groups)
     return lambda codes, other: -affinity(codes, other)

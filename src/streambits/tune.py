@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streambits._arrays import Array, as_choice, as_count, as_number, as_rows, as_seed, to_numpy
+from streambits.codes import as_bits
 from streambits.errors import InputError, RankError
 from streambits.evaluation.metrics import quality
 from streambits.evaluation.truth import Truth, draw_queries, find
@@ -130,7 +131,7 @@ def tune(
     8
     """
     as_choice(target, "target", TARGETS)
-    bits, seed = as_count(bits, "bits"), as_seed(seed)
+    bits, seed = as_bits(bits), as_seed(seed)
     ends = time.perf_counter() + as_number(seconds, "seconds", above=0)
     rows = to_numpy(as_rows(sample, name="sample"))
     if len(rows) < LEAST:

@@ -27,10 +27,20 @@ def test_ids_may_be_a_list_and_a_batch_is_a_pair():
 
 
 @pytest.mark.parametrize(
-    "ids", [[1], [1, 2, 3], [1.0, 2.0], ["a", "b"], [[1, 2]], 1, [2**63, 2**63 + 1]]
+    ("ids", "message"),
+    [
+        ([1], "2 rows needs as many ids; got 1"),
+        (1, "2 rows needs as many ids; got 1"),
+        ([1, 2, 3], "2 rows needs as many ids; got 3"),
+        ([1.0, 2.0], "whole numbers of 64 bits"),
+        (["a", "b"], "whole numbers of 64 bits"),
+        ([True, False], "whole numbers of 64 bits"),
+        ([[1, 2]], "one-dimensional"),
+        ([2**63, 2**63 + 1], "above 9223372036854775807"),
+    ],
 )
-def test_ids_that_do_not_fit_are_refused(ids):
-    with pytest.raises(InputError, match="2 rows needs as many whole numbers as ids"):
+def test_ids_that_do_not_fit_are_refused(ids, message):
+    with pytest.raises(InputError, match=message):
         list(batches([(ids, ROWS[:2])]))
 
 

@@ -79,6 +79,14 @@ FILES: dict[str, tuple[str, Callable[[Any], Rows]]] = {
     "mnist": ("mnist70k.npz", _plain),
     "sift": ("siftsmall.npz", _sift),
 }
+SIZES = {  # landmarks and rows that every experiment takes; those of the paper where it has them
+    "uniform": (500, 10000),
+    "covtype": (500, 20000),
+    "cbm": (200, 11000),
+    "dsads": (100, 21000),
+    "sift": (1000, 30000),
+    "mnist": (1000, 60000),
+}
 MADE: dict[str, Callable[[int], Rows]] = {"uniform": uniform, "digits": digits}
 
 

@@ -22,14 +22,6 @@ from streambits.features import nearest
 from streambits.methods import METHODS
 from streambits.scoring import Asymmetric, scorer
 
-SETTINGS = {  # landmarks, rows
-    "uniform": (500, 10000),
-    "covtype": (500, 20000),
-    "cbm": (200, 11000),
-    "dsads": (100, 21000),
-    "sift": (1000, 30000),
-    "mnist": (1000, 60000),
-}
 FAISS = ("lsh", "itq", "rabitq", "pq")
 FAISS_TRAIN = 5000  # rows of the stream that FAISS's own methods are trained on
 
@@ -61,7 +53,7 @@ class Cell(NamedTuple):
 
 def board(name: str, *, queries: int = 1000, seed: int = 0) -> Board:
     """The data set with the paper's numbers of landmarks and rows."""
-    train, rows = datasets.stream(name, *SETTINGS[name], seed=seed)
+    train, rows = datasets.stream(name, *datasets.SIZES[name], seed=seed)
     places = truth.draw_queries(queries, len(rows), seed=seed)
     return Board(name, train, rows, truth.find(rows, places, nearest(30).distance(train)))
 
@@ -158,7 +150,9 @@ EVERY = (*METHODS, *(f"faiss {name}" for name in FAISS))
 def main(arguments: list[str] | None = None) -> int:
     """Print the table, or JSON lines."""
     parser = argparse.ArgumentParser(prog="streambits.evaluation.methods", description=__doc__)
-    parser.add_argument("--data", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument(
+        "--data", nargs="+", choices=list(datasets.SIZES), default=list(datasets.SIZES)
+    )
     parser.add_argument("--bits", nargs="+", type=int, default=[32, 64])
     parser.add_argument("--methods", nargs="+", choices=EVERY, default=list(EVERY), metavar="NAME")
     parser.add_argument("--queries", type=int, default=1000)

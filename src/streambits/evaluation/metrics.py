@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.codes import Codes
-from streambits.evaluation.truth import BLOCK, Truth, near_blocks
+from streambits.evaluation.truth import BLOCK, Truth, find
 
 Distances = Callable[[NDArray[np.intp]], NDArray[Any]]
 LEVELS = 2**12
@@ -48,20 +48,8 @@ def mean_average_precision(
     rows: (n, d), codes: theirs; queries: places of rows that are queries, each left out of its own
     results; threshold: neighbours are rows within it. Queries with no neighbour are left out.
     """
-    scores = []
-    for some, near in near_blocks(rows, queries, threshold):
-        distances = codes[some].hamming(codes)
-        itself = np.ones_like(near)
-        itself[np.arange(len(some)), some] = False
-        kept = (len(some), len(rows) - 1)
-        scores.append(
-            average_precision(
-                distances[itself].reshape(kept), near[itself].reshape(kept), codes.bits + 1
-            )
-        )
-    found = np.concatenate(scores)
-    found = found[~np.isnan(found)]
-    return float(found.mean()) if len(found) else float("nan")
+    truth = find(rows, queries, threshold, closest=1)
+    return quality(truth, lambda some: codes[some].hamming(codes)).map
 
 
 class Quality(NamedTuple):

@@ -9,24 +9,9 @@ from numpy.typing import NDArray
 BLOCK = 100  # queries at a time
 
 
-class Neighbours(NamedTuple):
-    """queries: places of the queries in the database; near: (queries, n) who is a neighbour."""
-
-    queries: NDArray[np.intp]
-    near: NDArray[np.bool_]
-
-
 def draw_queries(count: int, length: int, *, seed: int = 0) -> NDArray[np.intp]:
     """`count` different places among `length` rows."""
     return np.random.default_rng(seed).choice(length, min(count, length), replace=False)
-
-
-def near_blocks(
-    rows: NDArray[Any], queries: NDArray[np.intp], threshold: float
-) -> Iterator[Neighbours]:
-    """The rows within `threshold` of each query, a block of queries at a time."""
-    for some, squared in _squared_blocks(rows, queries):
-        yield Neighbours(some, squared <= threshold**2)
 
 
 def _squared_blocks(

@@ -14,7 +14,7 @@ from streambits._arrays import (
     nbytes,
 )
 from streambits.errors import InputError
-from streambits.features.bandwidth import Bandwidth, denominator, nearest
+from streambits.features.bandwidth import Bandwidth, denominator
 
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
 
@@ -40,7 +40,6 @@ class GaussianAffinity:
             raise InputError("there is 1 landmark; affinities need at least 2: pass more rows")
         if bool(array_namespace(self.landmarks).all(self.landmarks == self.landmarks[:1, :])):
             raise InputError("all landmarks are equal: pass distinct rows")
-        bandwidth = nearest(30) if bandwidth is None else bandwidth
         self.bandwidth = denominator(bandwidth, self.landmarks)
         self._prepare()
 

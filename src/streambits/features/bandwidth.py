@@ -83,8 +83,9 @@ def all_pairs(*, power: int = 2) -> Bandwidth:
     return Bandwidth(None, as_count(power, "power", most=2))
 
 
-def denominator(bandwidth: Bandwidth | float, landmarks: Array) -> float:
-    """The number that a bandwidth, or a number, means for these landmarks."""
+def denominator(bandwidth: Bandwidth | float | None, landmarks: Array) -> float:
+    """The number that a bandwidth, or a number, means for these landmarks; None: nearest(30)."""
+    bandwidth = nearest(30) if bandwidth is None else bandwidth
     if isinstance(bandwidth, Bandwidth):
         return bandwidth.of(landmarks)
     return as_number(bandwidth, "bandwidth", above=0)

@@ -59,7 +59,7 @@ class Cosines(OnForms):
         offsets are uniform from -spread to spread, 0 for none.
         """
         sample, count = centred(train), as_count(count, "count")
-        width = denominator(nearest(30) if bandwidth is None else bandwidth, sample.rows)
+        width = denominator(bandwidth, sample.rows)
         rng = np.random.default_rng(as_seed(seed))
         frequencies = rng.standard_normal((sample.rows.shape[1], count)) * math.sqrt(2 / width)
         phases = rng.uniform(0, 2 * np.pi, count) + sample.shift(frequencies)

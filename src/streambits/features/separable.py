@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from streambits._arrays import Array, beside
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
-from streambits.features.bandwidth import Bandwidth, denominator, nearest
+from streambits.features.bandwidth import Bandwidth, denominator
 from streambits.features.densities import Modes, modes_of
 from streambits.features.principal import Centred, Principal, centred, principal
 
@@ -31,7 +31,7 @@ class Separable(NamedTuple):
     @classmethod
     def of(cls, train: Array, bandwidth: Bandwidth | float | None) -> "Separable":
         sample = centred(train)
-        width = denominator(nearest(30) if bandwidth is None else bandwidth, sample.rows)
+        width = denominator(bandwidth, sample.rows)
         components = principal(sample.rows)
         with one_blas_thread():
             modes = [modes_of(values, width) for values in components.values.T]

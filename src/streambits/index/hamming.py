@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count
-from streambits.codes import MOST_BITS, Codes
+from streambits._arrays import LAST_ID, as_count, as_ids
+from streambits.codes import Codes, as_bits
 from streambits.errors import EpochError, InputError
 from streambits.index import scan
 from streambits.index.hits import Hits
-from streambits.index.ids import LAST, Ids, as_ids, check_unique
+from streambits.index.ids import Ids, check_unique
 from streambits.index.store import Store
 
 
@@ -42,7 +42,7 @@ class HammingIndex:
     """
 
     def __init__(self, bits: int) -> None:
-        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.bits = as_bits(bits)
         self._store = Store(-(-self.bits // 64))
         self._next = 0  # the next id by default
         self._epoch = 0
@@ -117,7 +117,7 @@ class HammingIndex:
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             return False
-        if not -LAST - 1 <= value <= LAST:
+        if not -LAST_ID - 1 <= value <= LAST_ID:
             return False
         return bool(self._store.find(np.array([value], np.int64))[1][0])
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_choice, as_count, as_rows, to_numpy
+from streambits._arrays import Array, as_choice, as_rows, to_numpy
 from streambits._threads import look_again
-from streambits.codes import MOST_BITS
+from streambits.codes import Codes, as_bits
 from streambits.errors import InputError, MissingExtraError
 
 try:
@@ -60,7 +60,7 @@ class Rival:
         self.name = as_choice(name, "name", tuple(RIVALS))
         rows = _rows(train, name="train")
         count, self.columns = rows.shape
-        self.bits = as_count(bits, "bits", most=MOST_BITS)
+        self.bits = as_bits(bits)
         reason = self.refusal(name, self.bits, columns=self.columns, train=count)
         if reason:
             raise InputError(f"{name} has no codes of {self.bits} bits here: {reason}")
@@ -86,7 +86,8 @@ class Rival:
     def distances(self, queries: Array, rows: Array) -> NDArray[Any]:
         """(q, n) from each query to each row: whole numbers of bits, or estimates as float32."""
         if RIVALS[self.name].hamming:
-            return _hamming(self.encode(queries), self.encode(rows))
+            mine, theirs = (Codes(self.encode(part), self.bits) for part in (queries, rows))
+            return mine.hamming(theirs)
         queries, rows = self._checked(queries), self._checked(rows)
         found = np.empty((len(queries), len(rows)), np.float32)
         with _one_thread():
@@ -104,13 +105,6 @@ class Rival:
 def _rows(rows: Array, *, width: int | None = None, name: str = "rows") -> NDArray[np.float32]:
     checked = as_rows(to_numpy(as_rows(rows, name=name)), like=np.zeros(1, np.float32), width=width)
     return np.ascontiguousarray(checked)
-
-
-def _hamming(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    found = np.zeros((len(left), len(right)), np.uint16)
-    for mine, theirs in zip(left.T, right.T, strict=True):
-        found += np.bitwise_count(mine[:, None] ^ theirs)
-    return found
 
 
 @contextmanager

@@ -4,14 +4,13 @@ import numpy as np
 
 from streambits._arrays import (
     Array,
-    as_count,
     as_rows,
     as_seed,
     beside,
     double,
     to_numpy,
 )
-from streambits.codes import MOST_BITS
+from streambits.codes import as_bits
 from streambits.errors import InputError
 from streambits.features import (
     Bandwidth,
@@ -34,7 +33,7 @@ FUNCTIONS = 100  # eigenfunctions that labels may combine
 def lsh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
     """Random hyperplanes through the mean of `train` (Charikar 2002). Any number of bits."""
     features = Linear.around(train)
-    bits = as_count(bits, "bits", most=MOST_BITS)
+    bits = as_bits(bits)
     seed = as_seed(seed)
     planes = np.random.default_rng(seed).standard_normal((features.width, bits))
     sketch = Fixed(beside(planes, features.like))
@@ -50,7 +49,7 @@ def lsbc(
     `train` only its mean and `bandwidth` (`nearest(30)` by default) are used.
     """
     seed = as_seed(seed)
-    return _signs(Cosines.random(train, _bits(bits), bandwidth, seed, spread=1.0), seed)
+    return _signs(Cosines.random(train, as_bits(bits), bandwidth, seed, spread=1.0), seed)
 
 
 def e2lsh(train: Array, bits: int, *, width: float | None = None, seed: Seed = 0) -> Learner:
@@ -59,12 +58,12 @@ def e2lsh(train: Array, bits: int, *, width: float | None = None, seed: Seed = 0
     width: of a stripe, 4 sigma_30 of `train` by default. Any number of bits.
     """
     seed = as_seed(seed)
-    return _signs(Cosines.stable(train, _bits(bits), width, seed), seed)
+    return _signs(Cosines.stable(train, as_bits(bits), width, seed), seed)
 
 
 def sh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
     """Spectral hashing (Weiss, Torralba & Fergus 2008): eigenfunctions of a box around `train`."""
-    return _signs(Cosines.box(train, _bits(bits)), seed)
+    return _signs(Cosines.box(train, as_bits(bits)), seed)
 
 
 def ssh(
@@ -85,7 +84,7 @@ def ssh(
     bits the unsupervised ones. trust: how much labels weigh against smoothness.
     bandwidth: `nearest(30)` by default.
     """
-    bits = _bits(bits)
+    bits = as_bits(bits)
     if labels is None:
         return _signs(Eigenfunctions.smoothest(train, bits, bandwidth), seed)
     features = Eigenfunctions.smoothest(train, bits, bandwidth, most=FUNCTIONS, constant=True)
@@ -104,7 +103,7 @@ def mdsh(
 
     Its codes are meant for `scoring.ProductAffinity`, with the weights and groups of its features.
     """
-    return _signs(Eigenfunctions.heaviest(train, _bits(bits), bandwidth), seed)
+    return _signs(Eigenfunctions.heaviest(train, as_bits(bits), bandwidth), seed)
 
 
 def spherical(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
@@ -113,11 +112,7 @@ def spherical(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
     Its codes are meant for `scoring.spherical_distance`.
     """
     seed = as_seed(seed)
-    return _signs(Spheres.balanced(train, _bits(bits), seed), seed)
-
-
-def _bits(bits: int) -> int:
-    return as_count(bits, "bits", most=MOST_BITS)
+    return _signs(Spheres.balanced(train, as_bits(bits), seed), seed)
 
 
 def _signs(features: Features, seed: Seed) -> Learner:

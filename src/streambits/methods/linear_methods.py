@@ -2,11 +2,10 @@
 
 from streambits._arrays import (
     Array,
-    as_count,
     as_rows,
     as_seed,
 )
-from streambits.codes import MOST_BITS
+from streambits.codes import as_bits
 from streambits.features import (
     Linear,
 )
@@ -75,7 +74,7 @@ def osh(
 ) -> Learner:
     """Online sketching hashing (Leng 2015): Frequent Directions on the centred rows themselves."""
     features = Linear.around(train)
-    size = sketch_size(as_count(bits, "bits", most=MOST_BITS), epsilon)
+    size = sketch_size(as_bits(bits), epsilon)
     sketch = FrequentDirections(features.width, size, half_life=half_life, like=features.like)
     return Learner(
         features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
@@ -96,7 +95,7 @@ def frosh(
     Its certificate is infinite as soon as a block was sampled: see HadamardDirections.
     """
     features, seed = Linear.around(train), as_seed(seed)
-    size = sketch_size(as_count(bits, "bits", most=MOST_BITS), epsilon)
+    size = sketch_size(as_bits(bits), epsilon)
     sketch = HadamardDirections(
         features.width, size, half_life=half_life, seed=seed, like=features.like
     )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array
+from streambits._arrays import Array, as_ids
 from streambits.errors import InputError
 
 
@@ -26,15 +26,11 @@ def batches(stream: Iterable[Any]) -> Iterator[Batch]:
     counted = 0
     for item in stream:
         if isinstance(item, tuple):
-            ids, rows = np.asarray(item[0]), item[1]
+            ids, rows = as_ids(item[0]), item[1]
         else:
-            ids, rows = np.arange(counted, counted + _count(item)), item
+            ids, rows = np.arange(counted, counted + _count(item), dtype=np.int64), item
         count = _count(rows)
-        fits = ids.dtype.kind in "iu" and np.all(ids <= np.iinfo(np.int64).max)
-        if ids.shape != (count,) or not fits:
-            raise InputError(
-                f"a batch of {count} rows needs as many whole numbers as ids; "
-                f"got shape {ids.shape} and type {ids.dtype}"
-            )
+        if len(ids) != count:
+            raise InputError(f"a batch of {count} rows needs as many ids; got {len(ids)}")
         counted += count
-        yield Batch(ids.astype(np.int64), rows)
+        yield Batch(ids, rows)

@@ -1,0 +1,101 @@
+"""Shards: learners that merge."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import streambits as sb
+from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
+from streambits.errors import MergeError
+from streambits.evaluation.metrics import bits_changed
+
+
+def affinities(rows, features):
+    squared = cdist(rows.astype(np.float64), features.landmarks.astype(np.float64)) ** 2
+    return np.exp(-squared / features.bandwidth)
+
+
+def test_a_fresh_learner_has_the_settings_and_nothing_else(method, build, train, rows, fingerprint):
+    learner = build(method, train).learn(rows)
+    shard = learner.fresh()
+    assert shard.seen == 0
+    assert (shard.bits, shard.epoch, shard.nbytes) == (6, learner.epoch, learner.nbytes)
+    before = fingerprint(learner)
+    shard.learn(rows[:3000])
+    assert fingerprint(learner) == before
+
+
+@pytest.mark.parametrize("cuts", [[2500], [1, 2, 3], [100, 2148, 4000], [4999]])
+def test_any_tree_of_shards_comes_close_to_one_pass(train, rows, cuts):
+    whole = sb.ssbc(train, 8, rotation="none").learn(rows)
+    shards = [whole.fresh().learn(part) for part in np.split(rows, cuts)]
+    while len(shards) > 1:
+        shards.append(shards.pop(0).merge(shards.pop(0)))
+    assert shards[0].seen == whole.seen
+    assert np.allclose(shards[0].sketch.matrix, whole.sketch.matrix, rtol=1e-4, atol=1e-3)
+    assert np.allclose(shards[0].sketch.mean, whole.sketch.mean, atol=1e-6)
+    assert bits_changed(shards[0].coder().encode(rows), whole.coder().encode(rows)) < 0.002
+
+
+def test_merged_sketches_of_frequent_directions_keep_a_true_certificate(train, rows):
+    whole = Learner(GaussianAffinity(train), FrequentDirections(60, 16), bits=8)
+    shards = [whole.fresh().learn(part) for part in np.split(rows, [700, 3000])]
+    merged = shards[0].merge(shards[1]).merge(shards[2])
+    exact = merged.features(rows).astype(np.float64)
+    exact -= exact.mean(axis=0)
+    gap = np.linalg.eigvalsh(exact.T @ exact - merged.sketch.matrix.T @ merged.sketch.matrix)
+    assert gap[-1] <= merged.certificate * (1 + 1e-9)
+    assert gap[0] >= -1e-9 * merged.certificate
+
+
+def test_the_prior_counts_once_however_many_shards_are_merged(train, rows):
+    first = sb.ssbc(train.astype(np.float64), 8)
+    shards = [first.fresh().learn(part) for part in np.split(rows[:200], [50, 100, 150])]
+    for shard in shards:
+        first.merge(shard)
+    coder = first.coder()
+    everything = affinities(np.concatenate([train, rows[:200]]), coder.features)
+    assert first.seen == 200
+    expected = everything.mean(axis=0) @ coder.projection.matrix
+    assert np.allclose(coder.projection.thresholds, expected, rtol=1e-9)
+
+
+def test_merging_leaves_the_other_learner_alone_and_keeps_the_epoch(train, rows, fingerprint):
+    left, right = sb.ssbc(train, 8).learn(rows[:3000]), sb.ssbc(train, 8).learn(rows[3000:])
+    left.new_epoch()
+    before, last = fingerprint(right), left.coder()
+    assert left.merge(right) is left
+    assert fingerprint(right) == before
+    assert left.epoch == 1
+    assert bits_changed(last.encode(rows), left.coder().encode(rows)) < 0.05
+
+
+def refusals(train):
+    features = GaussianAffinity(train)
+    prior = train[:30]
+    return {
+        "landmarks": (sb.ssbc(train + 1, 8), "landmarks"),
+        "fewer landmarks": (sb.ssbc(train[:50], 8), "landmarks"),
+        "bandwidth": (sb.ssbc(train, 8, bandwidth=1.0), "bandwidth"),
+        "bits": (sb.ssbc(train, 9), "bits is 8 here and 9 there"),
+        "whitening": (sb.ssbc(train, 8, whitening=0), "whitening"),
+        "rotation": (sb.ssbc(train, 8, rotation="none"), "rotation"),
+        "steady": (Learner(features, Gram(60, single=True), bits=8, steady=False), "steady"),
+        "features": (Learner(Linear(train[0]), Gram(8), bits=8, prior=train), "different features"),
+        "sketch": (Learner(features, FrequentDirections(60, 9), bits=8, prior=train), "Gram"),
+        "sample": (Learner(features, Gram(60, single=True), bits=8, prior=train, sample=7), "7"),
+        "prior": (Learner(features, Gram(60, single=True), bits=8, prior=prior), "prior"),
+        "something else": ("a learner", "str"),
+    }
+
+
+@pytest.mark.parametrize("name", list(refusals(np.eye(60, 8))))
+def test_shards_of_other_settings_are_refused_and_change_nothing(name, train, rows, fingerprint):
+    left = sb.ssbc(train, 8).learn(rows[:3000])
+    right, word = refusals(train)[name]
+    if isinstance(right, Learner):
+        right.learn(rows)
+    before = fingerprint(left)
+    with pytest.raises(MergeError, match=word):
+        left.merge(right)
+    assert fingerprint(left) == before
