@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index import kernels
+from streambits.index.kernels import scan as kernels
 from streambits.index.store import Words
 
 Places = NDArray[np.int64]

@@ -1,28 +1,13 @@
-"""The only numba in the project: bit counting and top-k by counting, over planes of words.
-
-Codes come as planes (words of a code, places) of 64-bit words: word w of all codes lies together,
-so every loop over places runs over contiguous memory and the compiler turns it into vector
-instructions. Places are in the order of ids, so the first of equal distances has the smaller id.
-Compiled on the first call, kept on disk for the next process; no kernel holds the interpreter.
-"""
+"""A scan: top-k by counting, over planes of words."""
 
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from streambits.index.kernels.bits import popcount
 
 CHUNK = 1024  # places that stay in the first cache while all queries pass over them
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _popcount(_: Any, _word: Any) -> Any:
-    """The number of bits set, by the instruction of the processor."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), generate
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -43,15 +28,12 @@ def _measure(words: Any, low: int, query: Any, out: Any) -> Any:
         p, q, r, s = query[w], query[w + 1], query[w + 2], query[w + 3]
         for i in range(size):
             out[i] += (
-                _popcount(a[i] ^ p)
-                + _popcount(b[i] ^ q)
-                + _popcount(c[i] ^ r)
-                + _popcount(d[i] ^ s)
+                popcount(a[i] ^ p) + popcount(b[i] ^ q) + popcount(c[i] ^ r) + popcount(d[i] ^ s)
             )
     for w in range(fours, count):
         a, p = words[w, low:high], query[w]
         for i in range(size):
-            out[i] += _popcount(a[i] ^ p)
+            out[i] += popcount(a[i] ^ p)
     least = out[0]
     for i in range(size):
         least = min(least, out[i])
@@ -71,15 +53,15 @@ def _least(words: Any, low: int, high: int, query: Any) -> Any:
     b, q = words[count // 2, low:high], query[count // 2]
     if count == 1:
         for i in range(size):
-            least = min(least, _popcount(a[i] ^ p))
+            least = min(least, popcount(a[i] ^ p))
     elif count == 2:
         for i in range(size):
-            least = min(least, _popcount(a[i] ^ p) + _popcount(b[i] ^ q))
+            least = min(least, popcount(a[i] ^ p) + popcount(b[i] ^ q))
     else:
         c, r, d, s = words[1, low:high], query[1], words[3, low:high], query[3]
         for i in range(size):
-            near, far = _popcount(a[i] ^ p), _popcount(c[i] ^ r)
-            least = min(least, near + far + _popcount(b[i] ^ q) + _popcount(d[i] ^ s))
+            near, far = popcount(a[i] ^ p), popcount(c[i] ^ r)
+            least = min(least, near + far + popcount(b[i] ^ q) + popcount(d[i] ^ s))
     return least
 
 
