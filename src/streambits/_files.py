@@ -1,0 +1,30 @@
+"""Files that are written whole or not at all."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from streambits.errors import StorageError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write; it takes the place of `path` at the end, unless something went wrong.
+
+    Written under a temporary name in the same folder, brought to the disk, then renamed: whoever
+    reads, and whenever this is killed, there is the old file or the new one.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
