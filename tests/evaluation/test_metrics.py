@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import average_precision_score
 
 from streambits import Codes
-from streambits.evaluation.metrics import average_precision, bits_changed, mean_average_precision
+from streambits.evaluation.metrics import average_precision, mean_average_precision
 
 
 def precision_of_order(near):
@@ -92,10 +92,3 @@ def test_no_query_with_a_neighbour_gives_nan():
     rows = np.arange(10.0)[:, None] * 100
     codes = Codes.from_bits(rows > 500)
     assert np.isnan(mean_average_precision(codes, rows, np.arange(10), 1.0))
-
-
-def test_bits_changed_is_the_share_of_differing_bits():
-    before = Codes.from_bits([[True, False, True], [True, True, True]])
-    after = Codes.from_bits([[True, True, True], [False, True, True]])
-    assert bits_changed(before, before) == 0
-    assert bits_changed(before, after) == pytest.approx(2 / 6)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist, squareform
 
-from streambits.evaluation.truth import draw_queries, find
+from streambits.evaluation.truth import draw_queries, find, paper_thresholds
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -32,3 +32,51 @@ def test_queries_are_different_places_fixed_by_their_seed():
 
 def test_no_more_queries_are_drawn_than_rows():
     assert sorted(draw_queries(50, 7)) == list(range(7))
+
+
+ROWS = np.random.default_rng(1).random((120, 3))
+QUERIES = np.array([5, 0, 119, 60])
+EXACT = cdist(ROWS[QUERIES], ROWS)
+EXACT[np.arange(4), QUERIES] = np.inf
+
+
+@pytest.mark.parametrize(
+    "thresholds", [(0.3, 0.1, 0.7), (0.1, 0.3, 0.7), (0.3, 0.3), (0.0, np.inf)]
+)
+def test_several_thresholds_in_any_order_are_as_one_at_a_time(thresholds):
+    truth = find(ROWS, QUERIES, thresholds)
+    assert truth.thresholds == thresholds
+    assert truth.level.dtype == np.uint8
+    for which, threshold in enumerate(thresholds):
+        alone = find(ROWS, QUERIES, threshold)
+        np.testing.assert_array_equal(truth.within(which), alone.near)
+        assert not truth.within(which)[np.arange(4), QUERIES].any()
+        if np.isfinite(threshold):
+            np.testing.assert_array_equal(alone.near, threshold >= EXACT)
+
+
+def test_the_nearest_come_nearest_first():
+    truth = find(ROWS, QUERIES, 0.3, closest=7)
+    np.testing.assert_array_equal(truth.closest, np.argsort(EXACT, axis=1)[:, :7])
+
+
+def test_no_more_nearest_than_other_rows():
+    truth = find(ROWS[:4], np.arange(4), 0.3, closest=10)
+    for query, places in enumerate(truth.closest):
+        assert sorted([query, *places]) == [0, 1, 2, 3]
+
+
+def test_one_threshold_unpacks_as_queries_near_and_closest():
+    queries, near, closest = truth = find(ROWS, QUERIES, 0.3)
+    assert queries is truth.queries
+    assert closest is truth.closest
+    np.testing.assert_array_equal(near, truth.level == 1)
+
+
+def test_the_papers_thresholds():
+    thresholds = paper_thresholds(ROWS)
+    distances = squareform(pdist(ROWS))
+    near = np.sort(distances, axis=1)[:, 30].mean()
+    assert thresholds == pytest.approx(
+        {"sigma_30": near, "sigma_30 / 4": near / 4, "sigma_all": pdist(ROWS).mean()}
+    )

@@ -1,0 +1,89 @@
+"""What a sample says about landmarks and bandwidth, before anything is learned."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streambits._arrays import Array, as_rows, to_numpy
+from streambits.errors import InputError
+from streambits.evaluation.theory import columns
+from streambits.features import Bandwidth
+from streambits.features.bandwidth import denominator
+
+LEAST, MOST = 50, 4000  # rows
+LANDMARKS = 500  # rows that the bandwidth is taken from: as many as `tune` takes
+UNEVEN = 100.0  # ratio: centres clearly help sparse rows at 600 and more, not at 90 and less
+REPEATED = 0.1  # share of near-duplicates
+NARROW, WIDE = 0.5, 2.0  # rank, as a share of n; and in directions
+
+
+class Diagnosis(NamedTuple):
+    """W are the Gaussian affinities between all n rows; its diagonal is 1.
+
+    ratio: largest to smallest squared column norm, which must be moderate for uniform landmarks
+    (Lemma 1 of the paper); duplicates: the share of rows with another one within `distance`,
+    0.1 sqrt(bandwidth) / ln n; alone: the share of rows with no other one near; rank: how many
+    directions W effectively has, from 1 to n.
+    """
+
+    n: int
+    bandwidth: float
+    ratio: float
+    distance: float
+    duplicates: float
+    alone: float
+    rank: float
+
+    @property
+    def advice(self) -> str:
+        """What the figures mean, in a sentence or two."""
+        if self.rank > NARROW * self.n:
+            return (
+                f"At bandwidth {self.bandwidth:.4g} most rows have no other near them, so codes "
+                f"cannot tell what is near: pass a larger bandwidth."
+            )
+        if self.rank < WIDE:
+            return (
+                f"At bandwidth {self.bandwidth:.4g} nearly all affinities are close to 1, so codes "
+                f"cannot tell near from far: pass a smaller bandwidth."
+            )
+        sentences = [self._on_norms()] if self.ratio > UNEVEN else []
+        if self.duplicates > REPEATED:
+            sentences.append(self._on_duplicates())
+        return " ".join(sentences) or (
+            f"Columns of W differ in squared norm by a factor of {self.ratio:.0f}, not too much, "
+            f"and near-duplicates are rare: uniform landmarks will do."
+        )
+
+    def _on_norms(self) -> str:
+        return (
+            f"Columns of W differ in squared norm by a factor of {self.ratio:.0f}: uniform "
+            f"landmarks are few where rows are sparse, and codes are coarse there. Take more "
+            f"landmarks, or k-means centres (streambits.centres)."
+        )
+
+    def _on_duplicates(self) -> str:
+        return (
+            f"{self.duplicates:.0%} of the rows have a near-duplicate (within "
+            f"{self.distance:.3g}), on which uniform landmarks repeat themselves: draw them from "
+            f"distinct rows, or take k-means centres (streambits.centres)."
+        )
+
+
+def diagnose(sample: Array, *, bandwidth: Bandwidth | float | None = None) -> Diagnosis:
+    """Whether uniform landmarks and this bandwidth suit the data, with advice in words.
+
+    sample: (n, d), a uniform sample of the stream, 50 rows or more; about 4000 tell most, of more
+    than that 4000 are drawn. bandwidth: as `ssbc` takes it; where it is not a number (default: the
+    square of sigma_30), it is that of 500 rows of the sample, as if they were the landmarks. Costs
+    n^2 d; memory 1024 n.
+
+    >>> diagnose(np.random.default_rng(0).random((500, 3))).advice.split(": ")[-1]
+    'uniform landmarks will do.'
+    """
+    rows = to_numpy(as_rows(sample, name="sample"))
+    if len(rows) < LEAST:
+        raise InputError(f"sample has {len(rows)} rows; a diagnosis needs at least {LEAST}")
+    rows = rows[np.random.default_rng(0).permutation(len(rows))[:MOST]]
+    found = columns(rows, denominator(bandwidth, rows[:LANDMARKS]))._asdict()
+    return Diagnosis(**{name: found[name] for name in Diagnosis._fields})
