@@ -96,3 +96,23 @@ def test_equality_looks_at_bits_length_and_epoch():
     assert codes != Codes.from_bits([[True, True]])
     assert codes != "codes"
     assert repr(codes) == "Codes(1 x 2 bits, epoch 0)"
+
+
+def test_truth_values_and_packed_bytes_are_not_taken_for_each_other():
+    truth = np.random.default_rng(0).integers(0, 2, (20, 64), np.uint8)
+    with pytest.raises(InputError, match=r"uint8.*Codes.from_bits"):
+        Codes(truth, 64)
+    with pytest.raises(InputError, match=r"1280 bytes are 0 or 1.*Codes.from_bits.*Codes.known"):
+        Codes(truth, 512)
+    with pytest.raises(InputError, match="Packed bytes go to Codes"):
+        Codes.from_bits(Codes.from_bits(truth).packed)
+    assert len(Codes.known(truth, 512)) == 20
+    assert len(Codes(np.zeros((20, 64), np.uint8), 512)) == 20
+    sparse = Codes.from_bits(np.eye(1, 64, dtype=bool).repeat(20, axis=0))
+    assert Codes.concat(sparse[i] for i in range(20)) == sparse
+
+
+@given(bit_arrays)
+def test_words_give_the_codes_back(bits):
+    codes = Codes.from_bits(bits, epoch=3)
+    assert Codes.from_words(codes.words(), codes.bits, 3) == codes

@@ -6,6 +6,7 @@
 from streambits import errors
 from streambits.coder import Coder
 from streambits.codes import Codes
+from streambits.diagnose import diagnose
 from streambits.features import (
     Bandwidth,
     Cosines,
@@ -19,7 +20,7 @@ from streambits.features import (
     reservoir,
 )
 from streambits.flows import encode_online, encode_stream
-from streambits.index import HammingIndex, Hits
+from streambits.index import HammingIndex, Hits, rerank
 from streambits.learner import Learner
 from streambits.methods import (
     METHODS,
@@ -70,6 +71,7 @@ __all__ = [
     "Spheres",
     "all_pairs",
     "centres",
+    "diagnose",
     "e2lsh",
     "encode_online",
     "encode_stream",
@@ -86,6 +88,7 @@ __all__ = [
     "nystrom",
     "osh",
     "pcah",
+    "rerank",
     "reservoir",
     "rff_fd",
     "save",

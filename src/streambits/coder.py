@@ -12,8 +12,8 @@ from streambits._arrays import (
     as_rows,
     beside,
     blocks,
-    device,
     is_numpy_array,
+    take,
     to_numpy,
 )
 from streambits._threads import ordered_map
@@ -53,7 +53,7 @@ class Coder:
     def encode(self, rows: Array) -> Codes:
         """The codes of rows (n, d)."""
         packed = ordered_map(self._packed, self._blocks(rows))
-        return Codes(np.concatenate(list(packed)), self.bits, self.epoch)
+        return Codes.known(np.concatenate(list(packed)), self.bits, self.epoch)
 
     def project(self, rows: Array) -> Array:
         """The real values (n, bits) whose signs are the bits, for asymmetric search."""
@@ -77,7 +77,7 @@ class Coder:
         bits: NDArray[np.bool_] = to_numpy(values > 0)
         unsure = np.flatnonzero(to_numpy(xp.min(xp.abs(values), axis=1) <= error))
         if len(unsure):
-            doubtful = to_numpy(array_namespace(rows).take(rows, _index(unsure, rows), axis=0))
+            doubtful = to_numpy(take(rows, unsure))
             bits = np.array(bits)  # the library may have handed out read-only memory
             judge = self if is_numpy_array(rows) else self._host
             bits[unsure] = judge._decided_again(doubtful)
@@ -134,8 +134,3 @@ def _unit(projection: Projection) -> tuple[Projection, Projection]:
     matrix, thresholds = projection.matrix / length, projection.thresholds / length
     single = Projection(xp.astype(matrix, xp.float32), xp.astype(thresholds, xp.float32))
     return single, Projection(matrix, thresholds)
-
-
-def _index(places: NDArray[np.intp], like: Array) -> Array:
-    xp = array_namespace(like)
-    return places if is_numpy_array(like) else xp.asarray(places, device=device(like))

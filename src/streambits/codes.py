@@ -1,7 +1,7 @@
 """Codes: packed bits that know their length and their epoch."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,18 @@ from streambits._arrays import as_count
 from streambits.errors import EpochError, InputError
 
 MOST_BITS = 4096
+TELLING = 64  # bytes, none of which packed bits would leave below 2 by chance
 
 
 class Codes:
     """n binary codes of `bits` bits each, as packed bytes.
 
     Bit j of a code is bit j % 8 (counted from the least significant) of byte j // 8; bits past
-    the last are zero. Frozen: the bytes cannot be written to.
+    the last are zero (numpy.packbits with bitorder="little"; FAISS and pgvector store bytes in the
+    same order). Frozen: the bytes cannot be written to.
 
     packed: (n, ceil(bits / 8)) uint8; bits: 1 to 4096; epoch: codes compare only within one.
+    Truth values in bytes go to `Codes.from_bits`; many bytes that are all 0 or 1 are refused here.
 
     >>> codes = Codes.from_bits([[True, False, True], [True, True, True]])
     >>> codes.packed.tolist(), codes.hamming(codes).tolist()
@@ -31,6 +34,21 @@ class Codes:
         self.bits = as_bits(bits)
         self.epoch = as_count(epoch, "epoch", least=0)
         self.packed = _checked(packed, self.bits)
+        _refuse_truth_values(self.packed)
+
+    @classmethod
+    def known(cls, packed: NDArray[np.uint8], bits: int, epoch: int = 0) -> "Codes":
+        """The same from bytes that are known to be packed bits, however few of them are set."""
+        codes = cls.__new__(cls)
+        codes.bits, codes.epoch = as_bits(bits), as_count(epoch, "epoch", least=0)
+        codes.packed = _checked(packed, codes.bits)
+        return codes
+
+    @classmethod
+    def from_words(cls, words: NDArray[np.uint64], bits: int, epoch: int = 0) -> "Codes":
+        """What `words` gave, (n, ceil(bits / 64))."""
+        packed = np.ascontiguousarray(words).view(np.uint8)[:, : -(-bits // 8)]
+        return cls.known(np.ascontiguousarray(packed), bits, epoch)
 
     @classmethod
     def from_bits(cls, bits: Any, epoch: int = 0) -> "Codes":
@@ -39,10 +57,10 @@ class Codes:
         if truth.ndim != 2 or (truth.dtype != np.bool_ and not np.isin(truth, (0, 1)).all()):
             raise InputError(
                 f"bits must be an (n, bits) array of truth values or of 0 and 1; "
-                f"got shape {truth.shape} and type {truth.dtype}"
+                f"got shape {truth.shape} and type {truth.dtype}. Packed bytes go to Codes"
             )
         packed = np.packbits(truth.astype(np.bool_), axis=1, bitorder="little")
-        return cls(packed, truth.shape[1], epoch)
+        return cls.known(packed, truth.shape[1], epoch)
 
     @classmethod
     def concat(cls, parts: Iterable["Codes"]) -> "Codes":
@@ -52,7 +70,8 @@ class Codes:
             raise InputError("there are no codes to put together: pass at least one")
         for part in parts[1:]:
             parts[0]._check_comparable(part)
-        return cls(np.concatenate([p.packed for p in parts]), parts[0].bits, parts[0].epoch)
+        packed = np.concatenate([part.packed for part in parts])
+        return cls.known(packed, parts[0].bits, parts[0].epoch)
 
     def unpack(self) -> NDArray[np.bool_]:
         """(n, bits) truth values."""
@@ -91,7 +110,7 @@ class Codes:
     def __getitem__(self, which: Any) -> "Codes":
         """The chosen codes; a single number gives one code, still as Codes."""
         chosen = self.packed[which]
-        return Codes(np.atleast_2d(chosen), self.bits, self.epoch)
+        return Codes.known(np.atleast_2d(chosen), self.bits, self.epoch)
 
     def __iter__(self) -> Iterator["Codes"]:
         return (self[i] for i in range(len(self)))
@@ -107,6 +126,13 @@ class Codes:
 
     def __repr__(self) -> str:
         return f"Codes({len(self)} x {self.bits} bits, epoch {self.epoch})"
+
+
+class Coded(NamedTuple):
+    """ids: (n,) of rows; codes: theirs."""
+
+    ids: NDArray[np.int64]
+    codes: Codes
 
 
 def as_bits(value: object) -> int:
@@ -129,3 +155,12 @@ def _checked(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
         packed = packed.copy()
         packed.flags.writeable = False
     return packed
+
+
+def _refuse_truth_values(packed: NDArray[np.uint8]) -> None:
+    if packed.size >= TELLING and packed.shape[1] >= 8 and packed.max() == 1:
+        raise InputError(
+            f"all {packed.size} bytes are 0 or 1: these look like truth values, one a byte, not "
+            f"packed bits. Truth values go to Codes.from_bits; packed bits that really are like "
+            f"this go to Codes.known"
+        )

@@ -4,26 +4,18 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streambits._arrays import as_count, as_rows, to_numpy
 from streambits.coder import Coder
-from streambits.codes import Codes
+from streambits.codes import Coded, Codes
 from streambits.learner import Learner
 from streambits.streams import Batch, batches
 
 REFRESH = 500
 logger = logging.getLogger("streambits")
-
-
-class Coded(NamedTuple):
-    """ids: (n,) of the rows; codes: theirs."""
-
-    ids: NDArray[np.int64]
-    codes: Codes
 
 
 def encode_online(

@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 
 import streambits as sb
 from streambits._threads import one_blas_thread
-from streambits.errors import InputError
+from streambits.errors import EpochError, InputError
 from streambits.interop import faiss as ours
 from streambits.interop.faiss import RIVALS, Rival
 
@@ -215,3 +215,42 @@ def test_without_the_package_the_extra_is_named():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert b"faiss-cpu" in run.stdout
     assert b"streambits[faiss]" in run.stdout
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 12, 64, 100])
+def test_an_index_goes_to_faiss_and_comes_back(bits):
+    rng = np.random.default_rng(bits)
+    index = sb.HammingIndex(bits)
+    codes = sb.Codes.from_bits(rng.random((300, bits)) < 0.5, epoch=2)
+    ids = rng.permutation(300) - 50
+    index.add(codes, ids)
+    theirs = ours.to_faiss(index)
+    queries = codes[:5]
+    distances, _ = theirs.search(queries.packed, 10)
+    assert np.array_equal(distances, index.search(queries, 10).distances)
+    assert all(i in ids for i in theirs.search(queries.packed, 1)[1].ravel())
+    back = ours.from_faiss(theirs, bits=bits, epoch=2)
+    assert (list(back), back.epochs) == (list(index), (2,))
+    assert back.get(ids) == codes
+    flat = faiss.IndexBinaryFlat(theirs.d)
+    flat.add(codes.packed)
+    assert ours.from_faiss(flat, bits=bits, epoch=2).get(np.arange(300)) == codes
+
+
+def test_what_faiss_cannot_hold_or_give_is_refused():
+    index = sb.HammingIndex(12)
+    for epoch in (0, 1):
+        index.add(sb.Codes.from_bits([[1] * 12], epoch))
+    with pytest.raises(EpochError, match="epochs 0, 1"):
+        ours.to_faiss(index)
+    flat = faiss.IndexBinaryFlat(16)
+    flat.add(np.full((2, 2), 255, np.uint8))
+    with pytest.raises(InputError, match="bits past the 12th"):
+        ours.from_faiss(flat, bits=12)
+    for bits in (8, 17):
+        with pytest.raises(
+            InputError, match=f"bits is {bits}, and the FAISS index has codes of 16"
+        ):
+            ours.from_faiss(flat, bits=bits)
+    with pytest.raises(InputError, match="IndexBinaryHNSW: pass an IndexBinaryFlat"):
+        ours.from_faiss(faiss.IndexBinaryHNSW(16))

@@ -1,7 +1,7 @@
-"""Checks: a conformance kit for features, sketches and learners of your own.
+"""Checks: a conformance kit for features, sketches, learners and indexes of your own.
 
 Each promise is one named function that raises an AssertionError saying what was expected; the
-three functions here run all of a kind and put the name of the failing check first. They hold for
+functions here run all of a kind and put the name of the failing check first. They hold for
 every built-in part, and are meant for the tests of yours.
 
 >>> import numpy as np
@@ -10,6 +10,7 @@ every built-in part, and are meant for the tests of yours.
 >>> check_features(sb.Linear(rows[0]), rows[:100])
 >>> check_sketch(lambda: sb.FrequentDirections(8, 4), rows[:100])
 >>> check_learner(lambda: sb.ssbc(rows[:50].astype(np.float32), bits=8), rows)
+>>> check_index(lambda: sb.HammingIndex(8), sb.Codes.from_bits(rows[:200] > 0.5))
 
 A part that breaks a promise is told which one:
 
@@ -22,17 +23,20 @@ AssertionError: check_merge: expected seen 100, got 33
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from streambits._arrays import Array
 from streambits.checks import features as _features
+from streambits.checks import indexes as _indexes
 from streambits.checks import learners as _learners
 from streambits.checks import sketches as _sketches
 from streambits.checks._compare import run
+from streambits.codes import Codes
 from streambits.features import Features
 from streambits.learner import Learner
 from streambits.sketches import Sketch
 
-__all__ = ["check_features", "check_learner", "check_sketch"]
+__all__ = ["check_features", "check_index", "check_learner", "check_sketch"]
 
 
 def check_features(features: Features, rows: Array) -> None:
@@ -56,3 +60,11 @@ def check_learner(learner_factory: Callable[[], Learner], rows: Array) -> None:
     """
     _learners.enough(rows)
     run(_learners.CHECKS, learner_factory, rows)
+
+
+def check_index(index_factory: Callable[[], Any], codes: Codes) -> None:
+    """Run all checks of `checks.indexes`.
+
+    index_factory: makes an empty index. codes: 50 or more of its length, some of them equal.
+    """
+    run(_indexes.CHECKS, index_factory, codes)

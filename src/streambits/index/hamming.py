@@ -1,39 +1,44 @@
 """HammingIndex: codes under ids, and their exact neighbours."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, as_count, as_ids
-from streambits.codes import Codes, as_bits
+from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
+from streambits.codes import Coded, Codes, as_bits
 from streambits.errors import EpochError, InputError
-from streambits.index import scan
-from streambits.index.hits import Hits
+from streambits.index.hits import Hits, merged, merged_rows, none
 from streambits.index.ids import Ids, check_unique
-from streambits.index.store import Store
+from streambits.index.queries import by_epoch, check_bits
+from streambits.index.segment import METHODS
+from streambits.index.shelf import Shelf
 
 
 class HammingIndex:
     """Exact neighbours in Hamming space among codes that come, change and go.
 
     Equal distances are ordered by id, so hits depend on the codes and ids that are in the index,
-    and on nothing else: not on threads, blocks or the order of insertion. A call that raises has
-    changed nothing.
+    and on nothing else: not on threads, blocks, the order of insertion or the way of searching.
+    A call that raises has changed nothing. Codes of several epochs may be in it; a search then
+    needs the queries as each epoch's coder encodes them, and compares distances as they are.
 
-    A search looks at every code: n bits / 64 words a query, on as many threads as BLAS may use.
-    A removal takes about a microsecond in a batch. Ids above all others are appended; adding
-    any others passes over the whole index once a call, so add them in large batches.
-    Memory: 8 bytes for every 64 bits of a code and 9 for its id, and at most an eighth more.
+    A scan looks at every code: n bits / 64 words a query, on as many threads as BLAS may use.
+    Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
+    Memory: 8 bytes for every 64 bits of a code and 9 for its id, and at most an eighth more;
+    with tables 3 to 4 times as much.
 
-    bits: 1 to 4096, of every code.
+    bits: 1 to 4096, of every code. method: 'scan', 'multi' (tables), or 'auto': tables of large
+    segments, once scans have cost as much as building them, if they prove faster.
 
     >>> index = HammingIndex(3)
     >>> index.add(Codes.from_bits([[0, 0, 0], [0, 1, 1], [1, 1, 1]]), [10, 20, 30])
     >>> hits = index.search(Codes.from_bits([[0, 0, 1]]), k=2)
     >>> hits.ids.tolist(), hits.distances.tolist()
     ([[10, 20]], [[1, 1]])
+    >>> index.search([[-0.1, -0.2, 0.9]], k=2).ids.tolist()  # the last bit is sure
+    [[20, 30]]
     >>> index.remove([10])
     >>> [hits.ids.tolist() for hits in index.within(Codes.from_bits([[0, 0, 1]]), radius=2)]
     [[20, 30]]
@@ -41,128 +46,186 @@ class HammingIndex:
     (2, False, [20, 30])
     """
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, *, method: str = "auto") -> None:
         self.bits = as_bits(bits)
-        self._store = Store(-(-self.bits // 64))
+        self.method = as_choice(method, "method", METHODS)
+        self._shelves: dict[int, Shelf] = {}
         self._next = 0  # the next id by default
-        self._epoch = 0
 
     @property
-    def epoch(self) -> int | None:
-        """The epoch of all codes; None while there are none."""
-        return self._epoch if len(self) else None
+    def epochs(self) -> tuple[int, ...]:
+        """The epochs of the codes held."""
+        return tuple(sorted(self._shelves))
 
     @property
     def nbytes(self) -> int:
-        return self._store.nbytes
+        return sum(shelf.nbytes for shelf in self._shelves.values())
 
     def add(self, codes: Codes, ids: Any = None) -> None:
         """Insert codes under new ids; without ids, under 0, 1, 2, ... in the order they come.
 
         ids: (n,) integers of 64 bits, none of them in the index or there twice.
         """
-        self._check(codes)
+        check_bits(codes, self.bits)
         count = len(codes)
-        chosen = self._default(count) if ids is None else self._paired(ids, count)
-        there = self._store.find(chosen)[1]
+        chosen = self._default(count) if ids is None else _paired(ids, count)
+        there = self._has(chosen)
         if there.any():
             raise InputError(
                 f"the id {chosen[there][0]} is in the index already: "
                 f"{'pass ids that are free' if ids is None else 'update it, or remove it first'}"
             )
-        epoch = codes.epoch if count else self._epoch
-        self._store.add(chosen, codes.words())
-        self._epoch, self._next = epoch, self._next + (count if ids is None else 0)
+        self._put(chosen, codes)
+        self._next += count if ids is None else 0
 
     def remove(self, ids: Any) -> None:
         """Take out codes; every id must be in the index, and given once."""
         chosen = as_ids(ids)
         check_unique(chosen)
-        self._store.remove(self._store.places(chosen))
+        self._drop(chosen)
 
     def update(self, codes: Codes, ids: Any) -> None:
-        """Give ids that are in the index other codes."""
-        self._check(codes)
-        places = self._store.places(self._paired(ids, len(codes)))
-        self._store.update(places, codes.words())
+        """Give ids that are in the index other codes, of the same epoch or another."""
+        check_bits(codes, self.bits)
+        chosen = _paired(ids, len(codes))
+        self._check_there(chosen)
+        shelf = self._shelves.get(codes.epoch)
+        stay = shelf.has(chosen) if shelf else np.zeros(len(chosen), np.bool_)
+        if shelf:
+            shelf.update(chosen[stay], codes.words()[stay])
+        self._drop(chosen[~stay])
+        self._put(chosen[~stay], codes[~stay])
 
-    def search(self, codes: Codes, k: int, *, allow: Any = None) -> Hits:
+    def get(self, ids: Any) -> Codes:
+        """The codes of ids in the index, all of one epoch."""
+        chosen = as_ids(ids)
+        self._check_there(chosen)
+        for epoch, shelf in self._shelves.items():
+            there = shelf.has(chosen)
+            if there.all():
+                return Codes.from_words(shelf.take(chosen), self.bits, epoch)
+            if there.any():
+                raise EpochError(
+                    f"the id {chosen[there][0]} is of epoch {epoch} and the id {chosen[~there][0]} "
+                    f"of another: get the codes of each epoch by themselves"
+                )
+        return Codes.from_words(np.empty((0, -(-self.bits // 64)), np.uint64), self.bits)
+
+    def coded(self, size: int = 65536) -> Iterator[Coded]:
+        """All ids and codes, at most `size` at a time, by epoch and then by id."""
+        size = as_count(size, "size")
+        for epoch in self.epochs:
+            shelf = self._shelves[epoch]
+            ids = shelf.ids
+            for start in range(0, len(ids), size):
+                some = ids[start : start + size]
+                yield Coded(some, Codes.from_words(shelf.take(some), self.bits, epoch))
+
+    def search(self, queries: Any, k: int, *, weights: Any = None, allow: Any = None) -> Hits:
         """The k nearest codes of every query, or all of them if there are fewer.
 
+        queries: Codes; or (n, bits) real values, as coder.project gives: a bit that differs then
+        costs the size of its value, which ranks better than counting bits; or, for an index of
+        several epochs, a mapping from each of them to either.
+        weights: (bits,) what a bit that differs costs, 1 by default. Only with codes and without
+        weights are distances whole numbers, and tables used.
         allow: ids to choose from; those that are not in the index do not matter.
         """
-        self._check(codes)
+        asked, count = by_epoch(queries, self.bits, self._shelves, weights)
         k = as_count(k, "k")
-        if allow is not None:
-            return self._search_among(codes, k, as_ids(allow, "allow"))
-        store = self._store
-        if not (k := min(k, len(store))):
-            return _nothing(len(codes))
-        places, distances = scan.nearest(store.words, store.alive, store.end, codes.words(), k)
-        return Hits(store.at(places), distances)
+        shelves = self._shelves if allow is None else self._among(as_ids(allow, "allow"))
+        parts = [shelves[e].nearest(asked[e].words, k, asked[e].weights) for e in sorted(shelves)]
+        real = any(query.weights is not None for query in asked.values())
+        return merged(parts, k) if parts else none(count, np.float64 if real else np.int32)
 
-    def within(self, codes: Codes, radius: int) -> list[Hits]:
-        """For every query all codes that differ from it in at most `radius` bits."""
-        self._check(codes)
+    def within(self, queries: Any, radius: int) -> list[Hits]:
+        """For every query all codes that differ from it in at most `radius` bits.
+
+        queries: Codes, or for an index of several epochs a mapping from each of them to Codes.
+        """
+        asked, count = by_epoch(queries, self.bits, self._shelves)
+        if any(query.weights is not None for query in asked.values()):
+            raise InputError("a radius counts bits, and queries has real values: pass Codes")
         radius = min(as_count(radius, "radius", least=0), self.bits)
-        store = self._store
-        if not len(store):
-            return [Hits(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in range(len(codes))]
-        found = scan.within(store.words, store.alive, store.end, codes.words(), radius)
-        return [Hits(store.at(places), distances) for places, distances in found]
+        found = [self._shelves[e].within(asked[e].words, radius) for e in self.epochs]
+        if not found:
+            return [Hits(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in range(count)]
+        return [merged_rows(parts) for parts in zip(*found, strict=True)]
 
     def __len__(self) -> int:
-        return len(self._store)
+        return sum(map(len, self._shelves.values()))
 
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             return False
         if not -LAST_ID - 1 <= value <= LAST_ID:
             return False
-        return bool(self._store.find(np.array([value], np.int64))[1][0])
+        return bool(self._has(np.array([value], np.int64))[0])
 
     def __iter__(self) -> Iterator[int]:
         """The ids, ascending, as they were when the iteration began."""
-        return map(int, self._store.ids)
+        parts = [shelf.ids for shelf in self._shelves.values()]
+        return map(int, np.sort(np.concatenate(parts)) if parts else ())
 
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} x {self.bits} bits)"
 
-    def _search_among(self, codes: Codes, k: int, allow: Ids) -> Hits:
-        places, there = self._store.find(allow)
-        ids, words = self._store.take(np.unique(places[there]))
-        if not (k := min(k, len(ids))):
-            return _nothing(len(codes))
-        alive: NDArray[np.bool_] = np.ones(len(ids), np.bool_)
-        found, distances = scan.nearest(words, alive, len(ids), codes.words(), k)
-        return Hits(ids[found], distances)
+    def state(self) -> dict[str, Any]:
+        shelves = {str(epoch): shelf.state() for epoch, shelf in self._shelves.items()}
+        return {"bits": self.bits, "method": self.method, "next": self._next, "shelves": shelves}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        index = cls(state["bits"], method=state["method"])
+        index._next = state["next"]
+        for epoch, shelf in state["shelves"].items():
+            index._shelves[int(epoch)] = Shelf.from_state(shelf, index.bits, index.method)
+        return index
+
+    def _has(self, ids: Ids) -> NDArray[np.bool_]:
+        there = np.zeros(len(ids), np.bool_)
+        for shelf in self._shelves.values():
+            there |= shelf.has(ids)
+        return there
+
+    def _check_there(self, ids: Ids) -> None:
+        there = self._has(ids)
+        if not there.all():
+            raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
+
+    def _put(self, ids: Ids, codes: Codes) -> None:
+        if len(ids):
+            empty = Shelf(self.bits, self.method)
+            self._shelves.setdefault(codes.epoch, empty).add(ids, codes.words())
+
+    def _drop(self, ids: Ids) -> None:
+        """Take out ids, if all are there; an epoch without codes is gone."""
+        found = [place for shelf in self._shelves.values() for place in shelf.places(ids)]
+        if sum(len(places) for _, _, places in found) < len(ids):
+            self._check_there(ids)
+        for segment, _, places in found:
+            segment.remove(places)
+        for shelf in self._shelves.values():
+            shelf.tidy()
+        self._shelves = {epoch: shelf for epoch, shelf in self._shelves.items() if shelf.segments}
+
+    def _among(self, ids: Ids) -> dict[int, Shelf]:
+        """Shelves of these ids alone."""
+        ids, few = np.unique(ids), {}
+        for epoch, shelf in self._shelves.items():
+            some = ids[shelf.has(ids)]
+            if len(some):
+                few[epoch] = Shelf(self.bits, "scan")
+                few[epoch].add(some, shelf.take(some))
+        return few
 
     def _default(self, count: int) -> Ids:
         return np.arange(self._next, self._next + count, dtype=np.int64)
 
-    def _paired(self, ids: Any, count: int) -> Ids:
-        chosen = as_ids(ids)
-        if len(chosen) != count:
-            raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id a code")
-        check_unique(chosen)
-        return chosen
 
-    def _check(self, codes: Codes) -> None:
-        if not isinstance(codes, Codes):
-            raise InputError(
-                f"codes is a {type(codes).__name__}; pass streambits.Codes, as coder.encode gives"
-            )
-        if codes.bits != self.bits:
-            raise InputError(
-                f"codes have {codes.bits} bits, but this index holds codes of {self.bits}: "
-                f"encode with a coder of {self.bits} bits"
-            )
-        if len(self) and len(codes) and codes.epoch != self._epoch:
-            raise EpochError(
-                f"codes are of epoch {codes.epoch}, and the index holds epoch {self._epoch}: "
-                f"encode the rows again with the coder of epoch {self._epoch}"
-            )
-
-
-def _nothing(queries: int) -> Hits:
-    return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), np.int32))
+def _paired(ids: Any, count: int) -> Ids:
+    chosen = as_ids(ids)
+    if len(chosen) != count:
+        raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id a code")
+    check_unique(chosen)
+    return chosen

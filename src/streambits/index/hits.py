@@ -1,6 +1,8 @@
 """Hits: what a search finds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,8 @@ from numpy.typing import NDArray
 class Hits:
     """Neighbours, nearest first; equal distances in the order of ids.
 
-    ids: (queries, k) int64, or (hits,) for one query of `within`; distances: the same, int32.
+    ids: (queries, k) int64, or (hits,) for one query of `within`; distances: the same, int32
+    numbers of bits, or float64 where queries are real-valued, weighted or ranked again.
 
     >>> hits = Hits(np.array([[7, 3]]), np.array([[0, 2]], np.int32))
     >>> hits
@@ -20,10 +23,38 @@ class Hits:
     """
 
     ids: NDArray[np.int64]
-    distances: NDArray[np.int32]
+    distances: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
         return f"Hits({' x '.join(map(str, self.ids.shape))})"
+
+
+def none(queries: int, kind: Any = np.int32) -> Hits:
+    """Nothing, for each query."""
+    return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), kind))
+
+
+def merged(parts: Sequence[Hits], k: int) -> Hits:
+    """The k nearest of each query over hits (queries, any number) of different codes."""
+    if len(parts) == 1:
+        return Hits(parts[0].ids[:, :k], parts[0].distances[:, :k])
+    ids, distances = _side_by_side(parts, axis=1)
+    order = np.lexsort((ids, distances))[:, :k]
+    return Hits(np.take_along_axis(ids, order, 1), np.take_along_axis(distances, order, 1))
+
+
+def merged_rows(parts: Sequence[Hits]) -> Hits:
+    """All hits of one query, found in different codes."""
+    if len(parts) == 1:
+        return parts[0]
+    ids, distances = _side_by_side(parts, axis=0)
+    order = np.lexsort((ids, distances))
+    return Hits(ids[order], distances[order])
+
+
+def _side_by_side(parts: Sequence[Hits], axis: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    ids, distances = zip(*((part.ids, part.distances) for part in parts), strict=True)
+    return np.concatenate(ids, axis=axis), np.concatenate(distances, axis=axis)

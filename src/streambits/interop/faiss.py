@@ -1,4 +1,4 @@
-"""FAISS's own codes, as rivals in a table: what people use today, through their own package."""
+"""FAISS: its binary indexes to and from ours, and its own codes as rivals in a table."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from streambits._arrays import Array, as_choice, as_rows, to_numpy
 from streambits._threads import look_again
 from streambits.codes import Codes, as_bits
-from streambits.errors import InputError, MissingExtraError
+from streambits.errors import EpochError, InputError, MissingExtraError
+from streambits.index import HammingIndex
 
 try:
     import faiss
@@ -86,7 +87,7 @@ class Rival:
     def distances(self, queries: Array, rows: Array) -> NDArray[Any]:
         """(q, n) from each query to each row: whole numbers of bits, or estimates as float32."""
         if RIVALS[self.name].hamming:
-            mine, theirs = (Codes(self.encode(part), self.bits) for part in (queries, rows))
+            mine, theirs = (Codes.known(self.encode(part), self.bits) for part in (queries, rows))
             return mine.hamming(theirs)
         queries, rows = self._checked(queries), self._checked(rows)
         found = np.empty((len(queries), len(rows)), np.float32)
@@ -176,3 +177,48 @@ RIVALS: dict[str, Kind] = {
     "rabitq": Kind(_rabitq, _rabitq_refusal, hamming=False),
     "pq": Kind(_pq, _pq_refusal, hamming=False),
 }
+
+
+def to_faiss(index: HammingIndex) -> Any:
+    """A FAISS index of the same codes under the same ids: an IndexBinaryIDMap over a flat one.
+
+    FAISS knows whole bytes: other lengths are filled up with zeros, which changes no distance; pass
+    the `packed` bytes of the queries. It has no epochs, so the index must hold one at most.
+    """
+    if len(index.epochs) > 1:
+        raise EpochError(
+            f"the index holds epochs {', '.join(map(str, index.epochs))}, and FAISS would compare "
+            f"their codes as if they were of one: bring all rows to one epoch first"
+        )
+    flat = faiss.IndexBinaryFlat(8 * -(-index.bits // 8))
+    named = faiss.IndexBinaryIDMap(flat)
+    flat.this.disown()
+    named.own_fields = True
+    for ids, codes in index.coded():
+        named.add_with_ids(codes.packed, ids)
+    return named
+
+
+def from_faiss(
+    index: Any, *, bits: int | None = None, epoch: int = 0, method: str = "auto"
+) -> HammingIndex:
+    """The codes of a FAISS binary index: IndexBinaryFlat, or IndexBinaryIDMap over one.
+
+    bits: the length that was filled up to whole bytes; by default all that FAISS has.
+    """
+    flat, ids = index, None
+    if isinstance(index, faiss.IndexBinaryIDMap):
+        flat = faiss.downcast_IndexBinary(index.index)
+        ids = faiss.vector_to_array(index.id_map)
+    if not isinstance(flat, faiss.IndexBinaryFlat):
+        raise InputError(
+            f"index is a {type(flat).__name__}: pass an IndexBinaryFlat, or an IndexBinaryIDMap "
+            f"over one"
+        )
+    length = flat.d if bits is None else as_bits(bits)
+    if not flat.d - 8 < length <= flat.d:
+        raise InputError(f"bits is {length}, and the FAISS index has codes of {flat.d} bits")
+    packed = faiss.vector_to_array(flat.xb).reshape(-1, flat.d // 8)
+    ours = HammingIndex(length, method=method)
+    ours.add(Codes.known(packed, length, epoch), ids)
+    return ours

@@ -6,7 +6,8 @@ from threadpoolctl import threadpool_limits
 
 from streambits import Codes, HammingIndex
 from streambits.errors import EpochError, InputError
-from streambits.index import scan
+from streambits.index import scan, segment
+from streambits.index.segment import METHODS
 
 LENGTHS = [1, 2, 7, 8, 9, 31, 63, 64, 65, 100, 127, 128, 129, 130, 256, 320, 512, 1000, 4096]
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
@@ -72,15 +73,27 @@ def step(rng, index, held, free):
             free.extend(ids)
 
 
-@given(st.integers(0, 2**32), st.sampled_from([*LENGTHS, *range(1, 131)]))
+@given(st.integers(0, 2**32), st.sampled_from(LENGTHS), st.sampled_from(METHODS))
 @settings(max_examples=60)
-def test_any_mix_of_changes_agrees_with_brute_force(seed, bits):
+def test_any_mix_of_changes_agrees_with_brute_force(seed, bits, method):
+    mix(seed, bits, method)
+
+
+@pytest.mark.parametrize("method", ["scan", "multi"])
+@pytest.mark.parametrize("bits", [*range(1, 131), 256, 512, 1000, 4096])
+def test_a_mix_of_changes_of_every_length_agrees_with_brute_force(bits, method):
+    mix(bits, bits, method)
+
+
+def mix(seed, bits, method):
     rng = np.random.default_rng(seed)
-    index, held = HammingIndex(bits), {}
+    index, held = HammingIndex(bits, method=method), {}
     free = [SMALLEST, LARGEST, -1, *(int(i) for i in rng.integers(SMALLEST, LARGEST, 300))]
     free += [int(i) for i in rng.permutation(300)]
-    for _ in range(rng.integers(1, 8)):
+    for _ in range(rng.integers(2, 9)):
         step(rng, index, held, free)
+        if rng.random() < 0.4:  # tables are built by a search, and changed after
+            index.search(Codes.from_bits(truth_values(rng, 1, bits)), 1)
     queries = truth_values(rng, int(rng.integers(1, 4)), bits)
     check(index, held, queries, int(rng.integers(1, 80)), int(rng.integers(0, bits + 1)))
 
@@ -132,21 +145,127 @@ def test_default_ids_go_on_where_they_stopped():
     assert not any(value in index for value in (1, True, 2.0, "2", 2**64, None))
 
 
-def test_an_emptied_index_takes_codes_of_another_epoch():
+def test_an_epoch_without_codes_is_gone():
     index = HammingIndex(2)
     old, new = (Codes.from_bits([[0, 1]], epoch) for epoch in (0, 4))
-    assert index.epoch is None
+    assert index.epochs == ()
     assert index.search(new, 3).ids.shape == (1, 0)
+    assert index.search([[0.5, -1]], 3).distances.dtype == np.float64
     assert index.within(new, 1)[0].ids.shape == (0,)
     index.add(old)
-    assert index.epoch == 0
+    assert index.epochs == (0,)
     index.remove(0)
     index.add(new)
-    assert (index.epoch, repr(index), repr(index.search(new, 3))) == (
-        4,
+    assert (index.epochs, repr(index), repr(index.search(new, 3))) == (
+        (4,),
         "HammingIndex(1 x 2 bits)",
         "Hits(1 x 1)",
     )
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 9, 64, 100]), st.sampled_from(METHODS))
+@settings(max_examples=30)
+def test_codes_of_several_epochs_are_searched_together(seed, bits, method):
+    rng = np.random.default_rng(seed)
+    index, held = HammingIndex(bits, method=method), {}
+    for _ in range(6):
+        epoch, count = int(rng.integers(3)), int(rng.integers(1, 40))
+        rows, ids = truth_values(rng, count, bits), rng.integers(0, 90, count)
+        ids = np.unique(ids)
+        old = np.array([i for i in ids if i in held], np.int64)
+        new = np.array([i for i in ids if i not in held], np.int64)
+        index.update(Codes.from_bits(rows[: len(old)], epoch), old)  # may move them to this epoch
+        index.add(Codes.from_bits(rows[len(old) : len(ids)], epoch), new)
+        held.update({int(i): (epoch, row) for i, row in zip([*old, *new], rows, strict=False)})
+        gone = [int(i) for i in rng.permutation(list(held))[:3]]
+        index.remove(gone)
+        for key in gone:
+            del held[key]
+    queries = {epoch: truth_values(rng, 2, bits) for epoch in index.epochs}
+    pairs = [
+        sorted((np.count_nonzero(queries[e][q] != row), key) for key, (e, row) in held.items())
+        for q in range(2)
+    ]
+    assert index.epochs == tuple(sorted({epoch for epoch, _ in held.values()}))
+    asked = {epoch: Codes.from_bits(part, epoch) for epoch, part in queries.items()}
+    hits, near = index.search(asked, 20), index.within(asked, bits // 4)
+    for q in range(2):
+        found = list(zip(hits.distances[q].tolist(), hits.ids[q].tolist(), strict=True))
+        assert found == pairs[q][:20]
+        found = list(zip(near[q].distances.tolist(), near[q].ids.tolist(), strict=True))
+        assert found == [pair for pair in pairs[q] if pair[0] <= bits // 4]
+    for ids, codes in index.coded(size=7):
+        for key, row in zip(ids.tolist(), codes.unpack(), strict=True):
+            epoch, bits_held = held.pop(key)
+            assert (epoch, row.tolist()) == (codes.epoch, bits_held.tolist())
+    assert not held
+
+
+def test_a_query_must_cover_the_epochs_of_the_index():
+    index = HammingIndex(2)
+    old, new = (Codes.from_bits([[0, 1], [1, 1]], epoch) for epoch in (0, 3))
+    index.add(old)
+    index.add(new)
+    values = [[0.5, -1.0], [2.0, 1.0]]
+    assert index.search({0: values, 3: new}, 2).ids.shape == (2, 2)
+    for queries, message in (
+        (new, "also holds epoch 0.*mapping"),
+        (values, "holds epochs 0, 3.*mapping"),
+        ({0: old, 3: new, 4: values}, "of epoch 4.*holds epoch 0, 3"),
+        ({0: new, 3: new}, "given for epoch 0 are of epoch 3"),
+    ):
+        with pytest.raises(EpochError, match=message):
+            index.search(queries, 1)
+    with pytest.raises(InputError, match=r"\[1, 2\] queries for its epochs"):
+        index.search({0: old[:1], 3: new}, 1)
+    with pytest.raises(InputError, match="radius counts bits"):
+        index.within({0: values, 3: new}, 1)
+    with pytest.raises(EpochError, match="id 0 is of epoch 0 and the id 2 of another"):
+        index.get([0, 2])
+    assert index.get([3, 2]) == new[[1, 0]]
+
+
+def test_real_values_cost_their_size_and_weights_multiply_them():
+    index = HammingIndex(3)
+    index.add(Codes.from_bits([[0, 0, 0], [0, 1, 1], [1, 1, 1]]), [10, 20, 30])
+    hits = index.search([[-0.5, -1.0, 4.0]], 3)
+    assert hits.ids.tolist() == [[20, 30, 10]]
+    assert hits.distances.tolist() == [[1.0, 1.5, 4.0]]
+    hits = index.search([[-0.5, -1.0, 4.0]], 3, weights=[10, 1, 0], allow=[10, 30, 99])
+    assert hits.ids.tolist() == [[10, 30]]
+    assert hits.distances.tolist() == [[0.0, 6.0]]
+    hits = index.search(Codes.from_bits([[0, 0, 1]]), 3, weights=[1, 2, 4])
+    assert (hits.ids.tolist(), hits.distances.tolist()) == ([[20, 30, 10]], [[2.0, 3.0, 4.0]])
+
+
+def test_auto_builds_tables_after_enough_scans_and_keeps_them_only_if_faster(monkeypatch):
+    rng = np.random.default_rng(0)
+    codes = Codes.from_bits(truth_values(rng, 3000, 64))
+    monkeypatch.setattr(segment, "LEAST_CODES", 1000)
+    monkeypatch.setattr(segment, "PATIENCE", 10)
+    for faster in (True, False):
+        times = iter([1.0, 2.0] if faster else [2.0, 1.0])
+        monkeypatch.setattr(segment, "_seconds", lambda _, times=times: next(times))
+        index = HammingIndex(64)
+        index.add(codes)
+        before = index.nbytes
+        plain = [index.search(codes[:6], 5).ids.tolist() for _ in range(3)]
+        assert plain[0] == plain[1] == plain[2]
+        assert (index.nbytes > before) == faster
+    forced = HammingIndex(64, method="scan")
+    forced.add(codes)
+    for _ in range(3):
+        forced.search(codes[:6], 5)
+    assert forced.nbytes == before
+
+
+def test_small_adds_in_any_order_make_few_segments():
+    index, rng = HammingIndex(8), np.random.default_rng(0)
+    for key in rng.permutation(3000):
+        index.add(Codes.from_bits([[0] * 8]), [key])
+    assert list(index) == list(range(3000))
+    assert len(index._shelves[0].segments) <= 6
+    assert index.nbytes <= 20 * len(index)
 
 
 def test_no_codes_and_no_ids_change_nothing():
@@ -193,7 +312,6 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.add(TWO, [1, 2**64]), "whole numbers"),
         (lambda index: index.add(TWO, [[1, 2]]), r"shape \(1, 2\)"),
         (lambda index: index.add(TWO, [[1], [2, 3]]), "cannot be read"),
-        (lambda index: index.add(LATER, [1, 2]), "epoch 1.*epoch 0.*encode the rows again"),
         (lambda index: index.add(LONGER), "4 bits.*of 3"),
         (lambda index: index.add([[0, 0, 1]]), "codes is a list.*coder.encode"),
         (lambda index: index.remove([7, 8]), "id 8 is not in the index"),
@@ -202,7 +320,15 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.update(TWO, [7, 8]), "id 8 is not in the index"),
         (lambda index: index.update(TWO, [7, 7]), "has 7 more than once"),
         (lambda index: index.update(TWO, [7]), "1 ids for 2 codes"),
-        (lambda index: index.update(LATER, [0, 7]), "epoch 1"),
+        (lambda index: index.update(LATER, [0, 8]), "id 8 is not in the index"),
+        (lambda index: index.get([7, 8]), "id 8 is not in the index"),
+        (lambda index: list(index.coded(0)), "size is 0"),
+        (lambda index: index.search([[1.0, 2.0]], 1), "2 columns"),
+        (lambda index: index.search([[1.0, 2.0, np.nan]], 1), "NaN"),
+        (lambda index: index.search(TWO, 1, weights=[1, 2]), "pass 3 numbers"),
+        (lambda index: index.search(TWO, 1, weights=[1, 2, -1]), "weights has -1"),
+        (lambda index: index.search(TWO, 1, weights=["a", "b", "c"]), "pass 3 numbers"),
+        (lambda _: HammingIndex(3, method="fast"), "method is 'fast'"),
         (lambda index: index.search(TWO, 0), "k is 0"),
         (lambda index: index.search(TWO, 1.5), "k is 1.5"),
         (lambda index: index.search(LONGER, 1), "4 bits"),
@@ -219,7 +345,7 @@ def test_bad_input_is_refused_and_changes_nothing(call, message):
     index.add(TWO, [7, 0])
     with pytest.raises((InputError, EpochError), match=message):
         call(index)
-    assert (list(index), index.epoch) == ([0, 7], 0)
+    assert (list(index), index.epochs) == ([0, 7], (0,))
     assert index.search(TWO, 2).ids.tolist() == [[7, 0], [0, 7]]
     assert index.search(TWO, 2).distances.tolist() == [[0, 2], [0, 2]]
     index.remove([0, 7])

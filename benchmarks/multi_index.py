@@ -1,0 +1,132 @@
+"""Multi-index tables against our own scan, on codes of real rows, in the same run.
+
+    STREAMBITS_DATA=folder python benchmarks/multi_index.py [--codes 10000000] [--threads 2]
+
+The rows of a data set, drawn with replacement and moved by noise of a share of each column's
+standard deviation, in the codes of a learner of `ssbc` that saw 50,000 of them; queries are other
+draws. `new rows` are not draws but fresh rows of the same distribution, `random` codes have
+independent bits: nothing is near, so the tables should notice and leave them to the scan.
+Tables and scan take turns with the same number of threads, and the best of a few rounds counts.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import streambits as sb
+from streambits._threads import one_blas_thread
+from streambits.evaluation import datasets
+from streambits.index import scan
+from streambits.index.tables import Tables
+
+K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 512, 32, 5, 100_000
+CASES = (
+    ("covtype", 64, 0.05),
+    ("covtype", 64, 0.2),
+    ("uniform", 64, 0.05),
+    ("uniform", 64, 0.2),
+    ("new rows", 64, None),
+    ("covtype", 128, 0.05),
+    ("covtype", 128, 0.2),
+    ("new rows", 128, None),
+    ("random", 64, None),
+    ("random", 128, None),
+)
+
+
+def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[Any]:
+    """Words (n, width) of codes, `count` and then the queries."""
+    rng = np.random.default_rng(1)
+    sizes = [min(BATCH, count - i) for i in range(0, count, BATCH)] + [QUERIES]
+    if name == "random":
+        yield from (rng.integers(0, 2**64, (size, bits // 64), np.uint64) for size in sizes)
+        return
+    train, rows = datasets.stream("uniform" if noise is None else name, 500, 50_000)
+    coder = sb.ssbc(train, bits=bits, seed=0).learn(rows).coder()
+    for size in sizes:
+        if noise is None:
+            some = rng.random((size, 50)) / np.arange(1, 51) ** 2
+        else:
+            moved = noise * rows.std(axis=0) * rng.standard_normal((size, rows.shape[1]))
+            some = rows[rng.integers(len(rows), size=size)] + moved
+        yield coder.encode(some.astype(np.float32)).words()
+
+
+def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list[Any]]]]:
+    """How many queries, and what the tables or the scan find, as arrays."""
+    some = [queries[i : i + 1] for i in range(SINGLE)]
+    return {
+        f"{K} nearest, {QUERIES} at once": (
+            QUERIES,
+            lambda way: list(way.nearest(*codes, queries, K)),
+        ),
+        f"{K} nearest, one by one": (
+            SINGLE,
+            lambda way: [side for one in some for side in way.nearest(*codes, one, K)],
+        ),
+        f"within {RADIUS}, {QUERIES} at once": (
+            QUERIES,
+            lambda way: [side for its in way.within(*codes, queries, RADIUS) for side in its],
+        ),
+    }
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(tables: Tables, codes: Any, queries: Any) -> float:
+    """Print a line for each task; gives the time of a query in the first task's scan."""
+    first = []
+    for label, (asked, work) in tasks(codes, queries).items():
+        same = all(map(np.array_equal, work(tables), work(scan)))
+        times = [
+            [seconds(lambda way=way: work(way)) for way in (tables, scan)] for _ in range(ROUNDS)
+        ]
+        ours, theirs = np.min(times, axis=0) / asked
+        print(
+            f"    {label:26} {ours * 1e3:10.4f} {theirs * 1e3:10.4f} {theirs / ours:8.1f} {same!s:>6}",
+            flush=True,
+        )
+        first.append(theirs)
+    return first[0]
+
+
+def case(name: str, bits: int, noise: float | None, count: int) -> None:
+    parts = list(batches(name, noise, bits, count))
+    words, queries = np.ascontiguousarray(np.concatenate(parts[:-1]).T), parts[-1]
+    codes = words, np.ones(count, np.bool_), count
+    tables = Tables(words, bits)
+    distinct = tables.state()["words"].shape[2]
+    print(
+        f"{name}{'' if noise is None else f' + {noise:.0%}'}, {bits} bits: "
+        f"{distinct / count:.1%} distinct, {tables.nbytes / count:.1f} bytes a code"
+    )
+    scanned = compare(tables, codes, queries)
+    build = min(seconds(lambda: Tables(words, bits)) for _ in range(3))
+    print(f"    built in {build:.2f} s, the time of {build / scanned:.0f} queries of a scan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--codes", type=int, default=10_000_000)
+    with one_blas_thread() as allowed:
+        parser.add_argument("--threads", type=int, default=allowed)
+    options = parser.parse_args()
+    print(f"{options.codes:,} codes, {options.threads} threads, load {os.getloadavg()[0]:.1f}")
+    print(f"{'milliseconds a query':30} {'tables':>10} {'scan':>10} {'ratio':>8} {'same':>6}")
+    with threadpool_limits(options.threads, user_api="blas"):
+        Tables(np.zeros((1, 9), np.uint64), 64)  # compiled here, not while it is timed
+        for name, bits, noise in CASES:
+            case(name, bits, noise, options.codes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Checks of sinks: every id once, with its last code, whatever happens; one named check a promise.
+
+Every check takes a function that makes an empty place and gives two functions: one that opens a
+sink there, and one that gives what readers find there, as (ids, codes) in any pieces. A check may
+open the same place several times, as a job does that was killed and started again. It also takes
+codes, 50 or more, no two of them equal; it raises an AssertionError that says what was expected.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.checks._compare import expect, expect_error
+from streambits.codes import Coded, Codes
+from streambits.errors import InputError, StreambitsError
+from streambits.streams.connect import Sink
+
+Place = tuple[Callable[[], Any], Callable[[], Iterable[Coded]]]
+Factory = Callable[[], Place]
+Held = dict[int, tuple[int, bytes]]
+
+
+def check_protocol(factory: Factory, codes: Codes) -> None:
+    """A sink has a name, and the methods of a sink; one without codes can be closed."""
+    del codes
+    opened, held = factory()
+    sink = opened()
+    expect(isinstance(sink, Sink), "expected a name, write, commit and close")
+    expect(isinstance(sink.name, str) and sink.name, f"expected a name, got {sink.name!r}")
+    sink.close()
+    expect(_held(held) == {}, "expected nothing in a sink that was given nothing")
+
+
+def check_commit(factory: Factory, codes: Codes) -> None:
+    """What is committed is there for readers, for batches of any size, even none."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    for part in np.array_split(np.arange(len(codes)), 7):
+        sink.write(ids[part], codes[part])
+        sink.write(ids[:0], codes[:0])
+    sink.commit()
+    _expect(held, _pairs(ids, codes), "after a commit")
+    sink.commit()
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after closing")
+
+
+def check_close(factory: Factory, codes: Codes) -> None:
+    """Closing commits."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after closing")
+
+
+def check_replaced(factory: Factory, codes: Codes) -> None:
+    """An id that comes again has its last code, within a batch, a commit, or after one."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    twice, half = np.concatenate([ids, ids[:5]]), len(codes) // 2
+    sink.write(twice, codes[np.concatenate([np.arange(len(codes)), np.arange(5)[::-1]])])
+    wanted = _pairs(ids, codes) | _pairs(ids[:5], codes[:5][::-1])
+    sink.write(ids[half:], codes[half:][::-1])
+    wanted |= _pairs(ids[half:], codes[half:][::-1])
+    sink.commit()
+    sink.write(ids[1:3], codes[3:5])
+    sink.close()
+    _expect(held, wanted | _pairs(ids[1:3], codes[3:5]), "after ids came again")
+
+
+def check_epochs(factory: Factory, codes: Codes) -> None:
+    """Codes of two epochs are held with their epochs, or refused; never taken for one."""
+    opened, held = factory()
+    sink, ids, half = opened(), _ids(codes), len(codes) // 2
+    later = Codes.known(codes.packed[half:], codes.bits, codes.epoch + 1)
+    sink.write(ids[:half], codes[:half])
+    try:
+        sink.write(ids[half:], later)
+        sink.close()
+    except StreambitsError:
+        return
+    _expect(held, _pairs(ids[:half], codes[:half]) | _pairs(ids[half:], later), "with two epochs")
+
+
+def check_killed(factory: Factory, codes: Codes) -> None:
+    """A job that is killed loses nothing that was committed, and doubles nothing.
+
+    A sink with `state()` and `resume(state)` is resumed; any other is opened and given again what
+    came after its last commit.
+    """
+    opened, held = factory()
+    ids, cuts = _ids(codes), np.linspace(0, len(codes), 5).astype(int)
+    sink = opened()
+    state = sink.state() if hasattr(sink, "state") else None
+    for turn, (start, stop) in enumerate(pairwise(cuts)):
+        sink.write(ids[start:], codes[start:][::-1])  # lost, or replaced
+        if turn % 2:
+            sink.commit()
+        with warnings.catch_warnings():  # of files that were left open
+            warnings.simplefilter("ignore", ResourceWarning)
+            sink = opened()
+        if state is not None:
+            sink.resume(state)
+        sink.write(ids[start:stop], codes[start:stop])
+        sink.commit()
+        state = sink.state() if state is not None else None
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after being killed four times")
+
+
+def check_refusals(factory: Factory, codes: Codes) -> None:
+    """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    longer = Codes.from_bits(np.zeros((1, codes.bits + 1), np.bool_))
+    for action, what in (
+        (lambda: sink.write(ids[:1], longer), "codes of another length"),
+        (lambda: sink.write(ids[:2], codes[:3]), "fewer ids than codes"),
+        (lambda: sink.write([0.5], codes[:1]), "ids that are no integers"),
+    ):
+        expect_error(InputError, action, what)
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after refused calls")
+    if hasattr(sink, "resume"):
+        expect_error(StreambitsError, lambda: opened().state(), "a new job where codes are")
+        _expect(held, _pairs(ids, codes), "after a refused job")
+
+
+CHECKS = (
+    check_protocol,
+    check_commit,
+    check_close,
+    check_replaced,
+    check_epochs,
+    check_killed,
+    check_refusals,
+)
+
+
+def _ids(codes: Codes) -> NDArray[np.int64]:
+    """In no order, some below 0."""
+    return np.random.default_rng(0).permutation(len(codes)) * 3 - 50
+
+
+def _pairs(ids: NDArray[np.int64], codes: Codes) -> Held:
+    return {
+        key: (codes.epoch, code.tobytes())
+        for key, code in zip(ids.tolist(), codes.packed, strict=True)
+    }
+
+
+def _held(held: Callable[[], Iterable[Coded]]) -> Held:
+    found: Held = {}
+    for ids, codes in held():
+        for key, value in zip(np.asarray(ids).tolist(), codes.packed, strict=True):
+            expect(key not in found, f"expected every id once, got {key} twice")
+            found[key] = (codes.epoch, value.tobytes())
+    return found
+
+
+def _expect(held: Callable[[], Iterable[Coded]], wanted: Held, when: str) -> None:
+    found = _held(held)
+    expect(len(found) == len(wanted), f"{when}: expected {len(wanted)} ids, got {len(found)}")
+    for key, value in wanted.items():
+        expect(
+            found.get(key) == value,
+            f"{when}: expected id {key} to have epoch and code {value}, got {found.get(key)}",
+        )

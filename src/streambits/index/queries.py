@@ -1,0 +1,116 @@
+"""What an index is asked: codes or real values, for each epoch it holds."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import as_rows, double, to_numpy
+from streambits.codes import Codes
+from streambits.errors import EpochError, InputError
+from streambits.index.store import Words
+
+Weights = NDArray[np.float64]
+
+
+class Query(NamedTuple):
+    """words: (q, width) signs; weights: (q, bits) what a differing bit costs, None for 1."""
+
+    words: Words
+    weights: Weights | None
+
+
+def by_epoch(
+    queries: Any, bits: int, epochs: Collection[int], weights: Any = None
+) -> tuple[dict[int, Query], int]:
+    """The queries for each live epoch, and how many there are.
+
+    queries: Codes, (q, bits) real values, or a mapping from each live epoch to either.
+    """
+    if weights is not None:
+        weights = as_weights(weights, bits)
+    if not isinstance(queries, Mapping):
+        queries = {_epoch_of(queries, epochs): queries}
+    asked = {epoch: as_query(part, bits, epoch, weights) for epoch, part in queries.items()}
+    counts = {len(query.words) for query in asked.values()}
+    if len(counts) != 1:
+        raise InputError(
+            f"queries has {sorted(counts)} queries for its epochs: pass the same rows to each coder"
+        )
+    if epochs:
+        _check_epochs(asked, epochs)
+    return asked, counts.pop()
+
+
+def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Query:
+    """One epoch's queries."""
+    if isinstance(values, Codes):
+        check_bits(values, bits)
+        if values.epoch != epoch:
+            raise EpochError(f"the codes given for epoch {epoch} are of epoch {values.epoch}")
+        return Query(values.words(), _repeated(weights, len(values)))
+    rows = to_numpy(double(as_rows(values, width=bits, name="queries")))
+    cost = np.abs(rows) if weights is None else np.abs(rows) * weights
+    return Query(Codes.from_bits(rows > 0).words(), cost)
+
+
+def as_weights(values: Any, bits: int) -> Weights:
+    """(bits,) finite numbers, zero or more."""
+    weights = np.asarray(values)
+    if weights.shape != (bits,) or weights.dtype.kind not in "fiu":
+        raise InputError(
+            f"weights has shape {weights.shape} and type {weights.dtype}: pass {bits} numbers, "
+            f"one a bit"
+        )
+    weights = weights.astype(np.float64)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        raise InputError(f"weights has {weights[bad][0]}: pass finite numbers, zero or more")
+    return weights
+
+
+def check_bits(codes: Any, bits: int) -> None:
+    """Refuse what is not Codes of this length."""
+    if not isinstance(codes, Codes):
+        raise InputError(
+            f"codes is a {type(codes).__name__}; pass streambits.Codes, as coder.encode gives"
+        )
+    if codes.bits != bits:
+        raise InputError(
+            f"codes have {codes.bits} bits, but this index holds codes of {bits}: "
+            f"encode with a coder of {bits} bits"
+        )
+
+
+def _epoch_of(queries: Any, epochs: Collection[int]) -> int:
+    if isinstance(queries, Codes):
+        return queries.epoch
+    if len(epochs) > 1:
+        raise EpochError(
+            f"the index holds epochs {_listed(epochs)}: pass a mapping from each of them to the "
+            f"values that its coder projects the queries to"
+        )
+    return next(iter(epochs), 0)
+
+
+def _check_epochs(asked: Collection[int], epochs: Collection[int]) -> None:
+    unknown, missing = set(asked) - set(epochs), set(epochs) - set(asked)
+    if unknown:
+        raise EpochError(
+            f"queries are of epoch {_listed(unknown)}, and the index holds epoch "
+            f"{_listed(epochs)}: encode them with the coder of epoch {_listed(epochs)}"
+        )
+    if missing:
+        raise EpochError(
+            f"the index also holds epoch {_listed(missing)}: pass a mapping from every epoch it "
+            f"holds to the queries as the coder of that epoch encodes them"
+        )
+
+
+def _listed(epochs: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(epochs)))
+
+
+def _repeated(weights: Weights | None, count: int) -> Weights | None:
+    return None if weights is None else np.broadcast_to(weights, (count, len(weights)))

@@ -1,0 +1,67 @@
+"""Ranking hits again by the original vectors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import as_count, as_rows, double, to_numpy
+from streambits.errors import InputError
+from streambits.index.hits import Hits
+
+Rows = NDArray[np.float64]
+
+
+def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
+    """The k of each query's hits that are nearest by Euclidean distance; ties by id.
+
+    Ask the index for more than k, say 10 k, and rank those again: codes find the candidates,
+    the vectors order them. Reads hits x columns values.
+
+    queries: (n, d) the rows that were encoded; rows: where the vectors are, an array (also a
+    memory-mapped one) whose row i has the id i, or a function from (h,) ids to their (h, d) rows.
+
+    >>> rows = np.array([[0.0], [1.0], [3.0]])
+    >>> found = rerank(Hits(np.array([[0, 1, 2]]), np.array([[0, 0, 1]])), [[1.2]], rows, k=2)
+    >>> found.ids.tolist(), found.distances.round(6).tolist()
+    ([[1, 0]], [[0.2, 1.2]])
+    """
+    asked = to_numpy(double(as_rows(queries, name="queries")))
+    if hits.ids.ndim != 2 or len(asked) != len(hits):
+        raise InputError(f"there are {len(asked)} queries for hits of shape {hits.ids.shape}")
+    look_up, count = rows if callable(rows) else _from_array(rows), as_count(k, "k")
+    kept = min(count, hits.ids.shape[1])
+    ids, distances = np.empty((len(asked), kept), np.int64), np.empty((len(asked), kept))
+    for i, query in enumerate(asked):
+        found = hits.ids[i]
+        vectors = _looked_up(look_up, found, asked.shape[1])
+        far = np.sqrt(((vectors - query) ** 2).sum(axis=1))
+        order = np.lexsort((found, far))[:kept]
+        ids[i], distances[i] = found[order], far[order]
+    return Hits(ids, distances)
+
+
+def _from_array(rows: Any) -> Callable[[NDArray[np.int64]], Any]:
+    if getattr(rows, "ndim", None) != 2:
+        raise InputError("rows must be an (n, d) array, or a function from ids to rows")
+
+    def look_up(ids: NDArray[np.int64]) -> Any:
+        outside = (ids < 0) | (ids >= len(rows))
+        if outside.any():
+            raise InputError(
+                f"the id {ids[outside][0]} has no row: there are {len(rows)}. Pass a function from "
+                f"ids to rows where ids are not row numbers"
+            )
+        return rows[ids]
+
+    return look_up
+
+
+def _looked_up(look_up: Callable[[Any], Any], ids: NDArray[np.int64], width: int) -> Rows:
+    if not len(ids):
+        return np.empty((0, width))
+    vectors = to_numpy(double(as_rows(look_up(ids), width=width)))
+    if len(vectors) != len(ids):
+        raise InputError(f"rows gave {len(vectors)} rows for {len(ids)} ids: give one for each")
+    return np.asarray(vectors)

@@ -1,0 +1,108 @@
+"""Segment: a store, and the way it is searched."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from streambits.index import scan, weighted
+from streambits.index.scan import Distances
+from streambits.index.store import SLACK, Places, Store, Words
+from streambits.index.tables import Tables
+
+METHODS = ("auto", "scan", "multi")
+LEAST_CODES = 1 << 18  # below this a scan takes less than a millisecond
+MOST_WORDS = 2  # tables of longer codes have too many pieces to save anything
+PATIENCE = 1500  # queries scanned that cost as much as building tables does
+TRIAL = 16  # queries on which tables must beat the scan
+
+
+class Segment:
+    """Codes in one store; tables of them are built when they pay.
+
+    method 'scan' looks at every code, 'multi' uses multi-index tables, 'auto' scans until its
+    scans have cost as much as building the tables, builds them, and keeps them if they answer the
+    queries at hand faster. Whichever it is, the answers are the same.
+    """
+
+    def __init__(self, store: Store, bits: int, method: str, tables: Tables | None = None) -> None:
+        self.store, self.bits, self.method, self.tables = store, bits, method, tables
+        self._scanned = 0  # queries since the codes last changed
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + (self.tables.nbytes if self.tables else 0)
+
+    def nearest(self, queries: Words, k: int) -> tuple[Places, Distances]:
+        """The k nearest places of every query, k at most the number of codes."""
+        return self._way(queries, k).nearest(*self._codes, queries, k)
+
+    def within(self, queries: Words, radius: int) -> list[tuple[Places, Distances]]:
+        """For every query the places within the radius."""
+        return self._way(queries, 1).within(*self._codes, queries, radius)
+
+    def weighted(self, queries: Words, weights: Any, k: int) -> tuple[Places, Any]:
+        """The k nearest places of every query where each bit that differs has its weight."""
+        return weighted.nearest(*self._codes, queries, weights, k)
+
+    def append(self, ids: Any, words: Words) -> None:
+        """Codes under ids above all others; not beside tables."""
+        self.store.append(ids, words)
+        self._scanned = 0
+
+    def remove(self, places: Places) -> None:
+        """Take out codes; beside tables four times as many may lie dead, as they cost more."""
+        self.store.remove(places)
+        if self.store.dead * (SLACK // 4 if self.tables else SLACK) > self.store.end:
+            self.store, self.tables, self._scanned = self.store.compact(), None, 0
+
+    def union(self, other: "Segment") -> "Segment":
+        return Segment(self.store.union(other.store), self.bits, self.method)
+
+    @property
+    def _codes(self) -> tuple[Words, Any, int]:
+        return self.store.words, self.store.alive, self.store.end
+
+    def _way(self, queries: Words, k: int) -> Any:
+        """The scan or the tables."""
+        if self.tables is None and self.method != "scan":
+            self._consider(queries, k)
+        return self.tables or scan
+
+    def _consider(self, queries: Words, k: int) -> None:
+        if self.method == "multi":
+            self.tables = self._built()
+            return
+        self._scanned += len(queries)
+        small = self.store.end < LEAST_CODES or len(self.store.words) > MOST_WORDS
+        if small or self._scanned < PATIENCE:
+            return
+        tables, some = self._built(), queries[:TRIAL]
+        if _seconds(lambda: tables.nearest(*self._codes, some, k)) < _seconds(
+            lambda: scan.nearest(*self._codes, some, k)
+        ):
+            self.tables = tables
+        else:
+            self._scanned = -(1 << 62)  # not again until the codes change
+
+    def _built(self) -> Tables:
+        return Tables(self.store.words[:, : self.store.end], self.bits)
+
+    def state(self) -> dict[str, Any]:
+        return {"store": self.store.state(), "tables": self.tables}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
+        return cls(Store.from_state(state["store"]), bits, method, state["tables"])
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """The faster of two goes."""
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,130 @@
+"""Shelf: the codes of one epoch, in a few segments."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.index.hits import Hits, merged, merged_rows
+from streambits.index.ids import Ids
+from streambits.index.segment import Segment
+from streambits.index.store import Places, Store, Words
+
+RATIO = 8  # a segment is at least this many times larger than the next
+
+
+class Shelf:
+    """Codes of one epoch: a large segment, and smaller ones of what came since.
+
+    Ids above all others are appended to the first segment. Any others start a segment at the end,
+    which is joined to the one before it until each is 8 times larger than the next: a code is
+    moved about 8 log_8(n) times, however few are added at a time, and there are few segments.
+    """
+
+    def __init__(self, bits: int, method: str) -> None:
+        self.bits, self.method = bits, method
+        self.segments: list[Segment] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def ids(self) -> Ids:
+        """Ascending."""
+        parts = [segment.store.ids for segment in self.segments]
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate([_NO_IDS, *parts]))
+
+    def has(self, ids: Ids) -> NDArray[np.bool_]:
+        """Whether each id is here."""
+        there = np.zeros(len(ids), np.bool_)
+        for segment in self.segments:
+            there |= segment.store.find(ids)[1]
+        return there
+
+    def add(self, ids: Ids, words: Words) -> None:
+        """Insert codes, words (n, width), under unique ids that are not here."""
+        if not len(ids):
+            return
+        first = self.segments[0] if self.segments else None
+        fits = first is not None and first.tables is None and ids[0] > first.store.last
+        if first is not None and fits and (ids[1:] > ids[:-1]).all():
+            first.append(ids, words)
+            return
+        self.segments.append(Segment(Store.of(ids, words), self.bits, self.method))
+        self.tidy()
+
+    def update(self, ids: Ids, words: Words) -> None:
+        """Other codes for ids that are here."""
+        for segment, which, places in self.places(ids):
+            if segment.tables is None:
+                segment.store.update(places, words[which])
+            else:
+                segment.remove(places)
+        self.tidy()
+        moved = ~self.has(ids)
+        self.add(ids[moved], words[moved])
+
+    def take(self, ids: Ids) -> Words:
+        """The codes (n, width) of ids that are here."""
+        words = np.empty((len(ids), -(-self.bits // 64)), np.uint64)
+        for segment, which, places in self.places(ids):
+            words[which] = segment.store.take(places)[1].T
+        return words
+
+    def nearest(self, queries: Words, k: int, weights: Any = None) -> Hits:
+        """The k nearest of every query, or all if there are fewer."""
+
+        def search(segment: Segment) -> Hits:
+            most = min(k, len(segment))
+            if weights is None:
+                places, distances = segment.nearest(queries, most)
+            else:
+                places, distances = segment.weighted(queries, weights, most)
+            return Hits(segment.store.at(places), distances)
+
+        return merged([search(segment) for segment in self.segments], k)
+
+    def within(self, queries: Words, radius: int) -> list[Hits]:
+        """For every query all that lie within the radius."""
+        found = [
+            [Hits(segment.store.at(places), distances) for places, distances in hits]
+            for segment in self.segments
+            for hits in [segment.within(queries, radius)]
+        ]
+        return [merged_rows(parts) for parts in zip(*found, strict=True)]
+
+    def places(self, ids: Ids) -> Iterator[tuple[Segment, NDArray[np.bool_], Places]]:
+        """For each segment: which of the ids it has, and at which places."""
+        for segment in self.segments:
+            places, there = segment.store.find(ids)
+            if there.any():
+                yield segment, there, places[there]
+
+    def tidy(self) -> None:
+        """Drop empty segments, and join those that are too small beside the one before."""
+        if len(self.segments) == 1 and len(self.segments[0]):
+            return
+        segments = [segment for segment in self.segments if len(segment)]
+        while len(segments) > 1 and len(segments[-1]) * RATIO > len(segments[-2]):
+            last = segments.pop()
+            segments[-1] = segments[-1].union(last)
+        self.segments = segments
+
+    def state(self) -> dict[str, Any]:
+        return {str(i): segment.state() for i, segment in enumerate(self.segments)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
+        shelf = cls(bits, method)
+        shelf.segments = [
+            Segment.from_state(state[str(i)], bits, method) for i in range(len(state))
+        ]
+        return shelf
+
+
+_NO_IDS: Ids = np.empty(0, np.int64)

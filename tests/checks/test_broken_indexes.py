@@ -1,0 +1,58 @@
+"""The kit passes our indexes, and says what is wrong with broken ones."""
+
+import numpy as np
+import pytest
+
+from streambits import Codes, HammingIndex, Hits
+from streambits.checks import check_index
+
+RNG = np.random.default_rng(0)
+CODES = Codes.from_bits((RNG.random((30, 20)) < 0.5)[RNG.integers(30, size=120)])
+
+
+@pytest.mark.parametrize("method", ["auto", "scan", "multi"])
+def test_our_index_passes(method):
+    check_index(lambda: HammingIndex(20, method=method), CODES)
+
+
+class TiesByChance(HammingIndex):
+    def search(self, *arguments, **options):
+        hits = super().search(*arguments, **options)
+        order = np.lexsort((-hits.ids, hits.distances))
+        return Hits(np.take_along_axis(hits.ids, order, 1), hits.distances)
+
+
+class Strict(HammingIndex):
+    def within(self, queries, radius):
+        return super().within(queries, max(radius - 1, 0))
+
+
+class Unfiltered(HammingIndex):
+    def search(self, queries, k, *, allow=None):
+        del allow
+        return super().search(queries, k)
+
+
+class Sticky(HammingIndex):
+    def update(self, codes, ids):
+        pass
+
+
+class Lenient(HammingIndex):
+    def remove(self, ids):
+        super().remove([i for i in np.atleast_1d(ids) if int(i) in self])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (TiesByChance, "check_search: k = "),
+        (Strict, "check_within: radius"),
+        (Unfiltered, "check_allow: k = 10"),
+        (Sticky, "check_changes: k = 15"),
+        (Lenient, "check_refusals: removing an unknown id: expected InputError"),
+    ],
+)
+def test_a_broken_index_is_told_what_it_broke(kind, message):
+    with pytest.raises(AssertionError, match=message):
+        check_index(lambda: kind(20), CODES)
