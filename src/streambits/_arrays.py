@@ -188,6 +188,14 @@ def blocks(rows: Array, step: int) -> list[Array]:
     return [rows[i : min(i + step, count), :] for i in range(0, count, step)]
 
 
+def take(rows: Array, places: Any) -> Array:
+    """The rows at places, which are a NumPy array of whole numbers."""
+    if is_numpy_array(rows):
+        return rows[places]
+    xp = array_namespace(rows)
+    return xp.take(rows, xp.asarray(places, device=device(rows)), axis=0)
+
+
 def double(array: Array) -> Array:
     """`array` in double precision, copied only if it has another."""
     xp = array_namespace(array)

@@ -18,12 +18,14 @@ from streambits._arrays import (
     is_numpy_array,
     nbytes,
     same,
+    to_numpy,
 )
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.coder import Coder
 from streambits.codes import as_bits
+from streambits.drift import RECENT, Reading
 from streambits.errors import InputError, MergeError
-from streambits.features import Features, Reservoir
+from streambits.features import Features, GaussianAffinity, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
 from streambits.rotations import (
     ROTATIONS,
@@ -35,6 +37,7 @@ from streambits.rotations import (
 )
 from streambits.sketches import Sketch
 from streambits.streams import Blocks
+from streambits.watch import POLICIES, Look, Watch, drawn, look
 
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
@@ -54,7 +57,10 @@ class Learner:
     steady: turn every later coder of an epoch to match the last one, so that their codes compare.
     prior: rows (usually the landmarks) that count once beside the stream, so that there is a
     coder before the first row; merging shards of one prior still counts it once.
-    sample: rows kept for fitting the rotation. seed: of the sample and the rotation.
+    sample: rows kept for fitting the rotation and drawing new landmarks. seed: of the sample, the
+    rotation and new landmarks.
+    epochs: 'never' publishes a new epoch only by `renew` or `new_epoch`; 'auto' also when the
+    stream has moved away from the landmarks (see `drift`); a number: every so many rows.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Learner:
         steady: bool = True,
         prior: Array = None,
         sample: int = SAMPLE,
+        epochs: str | int = "never",
         seed: int | np.random.Generator = 0,
     ) -> None:
         self.features = features
@@ -88,8 +95,11 @@ class Learner:
                 f"more landmarks"
             )
         self._sketch = sketch
-        size = sample if self.rotation == "itq" else 1
-        self._sample = self._empty_sample(size)
+        self._watch = self._watching(epochs)
+        size = sample if self.rotation == "itq" or self._watch else 1
+        self._sample = self._empty_sample(
+            max(size, RECENT * features.width) if self._watch else size
+        )
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
         self._coder: Coder | None = None
         self._stale = True
@@ -104,13 +114,39 @@ class Learner:
         seed = [self.seed, 1]  # not the keys that drew the landmarks
         return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
 
+    def _watching(self, epochs: str | int) -> Watch | None:
+        if epochs == "never":
+            return None
+        if isinstance(epochs, str):
+            as_choice(epochs, "epochs", POLICIES)
+        watch = Watch(epochs, self._renewable().landmarks)
+        watch.begin(self._nearest(self.features.like))
+        return watch
+
+    def _renewable(self) -> GaussianAffinity:
+        if not isinstance(self.features, GaussianAffinity):
+            raise InputError(
+                f"{type(self.features).__name__} features have no landmarks to draw again: "
+                f"use ssbc, or epochs='never'"
+            )
+        return self.features
+
     # Learning
 
     def learn(self, rows: Array) -> Self:
-        """Take rows (n, d). Returns the learner itself."""
+        """Take rows (n, d). Returns the learner itself.
+
+        With `epochs`, a new epoch may begin in the middle of them; `epoch` says so.
+        """
         rows = self._checked(rows)
         self._stale = True
-        self._absorb(self._blocks.cut(rows))
+        while rows.shape[0]:
+            due = self._watch.until(rows, self._look, self.epoch) if self._watch else None
+            count = rows.shape[0] if due is None else due
+            self._absorb(self._blocks.cut(rows[:count, :]))
+            rows = rows[count:, :]
+            if due is not None:
+                self._renew(changed=True)
         return self
 
     def _checked(self, rows: Array) -> Array:
@@ -178,6 +214,7 @@ class Learner:
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
         rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
+        coder += self._watch.nbytes if self._watch else 0
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
@@ -216,6 +253,70 @@ class Learner:
         self.epoch += 1
         self._coder, self._stale = None, True
         return self.epoch
+
+    def renew(self) -> int:
+        """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
+
+        What was learned is rebuilt from the sample, which then stands for all rows seen: the
+        spread of the data stays, what the sample does not show is lost, and the certificate bounds
+        the error against the sample and the rows that follow. Where a watch has seen a change, it
+        does the same by itself, but landmarks come mostly from the rows since, and the past counts
+        no more than the sample has rows: that coder is for the rows that come.
+        """
+        return self._renew(changed=False)
+
+    def _renew(self, *, changed: bool) -> int:
+        features, seen, weight = self._renewable(), self.seen, self._sketch.weight
+        sample = self._filled_sample()
+        self._sample.update(self._blocks.rows)
+        weight += self._blocks.waiting
+        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        since = self._watch.since() if self._watch and changed else sample[:0, :]
+        rng = np.random.default_rng([self.seed, 2, self.epoch])
+        landmarks, new = drawn(since, sample, features.width, rng)
+        self.features = features.renewed(landmarks)
+        self._rebuild(sample, since, seen, weight)
+        if self._watch:
+            self._watch.begin(self._nearest(landmarks[: new or None, :]))
+        return self.new_epoch()
+
+    def _filled_sample(self) -> Array:
+        sample = self.sample
+        if sample.shape[0] < self.features.width:
+            raise InputError(
+                f"the sample has {sample.shape[0]} rows, too few to draw {self.features.width} "
+                f"landmarks from: learn more rows first"
+            )
+        return sample
+
+    def _rebuild(self, sample: Array, since: Array, seen: int, weight: float) -> None:
+        """The sketch of the new features, from the sample and the rows since a change."""
+        sketch = self._sketch.fresh()
+        with one_blas_thread():
+            for rows in (*blocks(sample, BLOCK), *blocks(since, BLOCK)):
+                sketch.update(self.features(rows))
+        sketch.stand_for(seen, sketch.weight if since.shape[0] else max(weight, sketch.weight))
+        self._sketch, self._prior = sketch, self._prior.fresh()
+        self._prior_rows = self._blocks.rows
+
+    def _look(self, rows: Array) -> Look:
+        """What the watch wants to know of a few rows."""
+        with one_blas_thread():
+            mean = self._sketch.mean if self._sketch.weight else self._prior.mean
+            projection = self._coder.projection if self._coder else None
+            return look(double(self.features(rows)), mean, projection)
+
+    def _nearest(self, landmarks: Array) -> Any:
+        """The affinities of the first landmarks to their nearest other one."""
+        with one_blas_thread():
+            values = np.array(to_numpy(double(self.features(landmarks))))
+        np.fill_diagonal(values, 0)
+        return values.max(axis=1)
+
+    @property
+    def drift(self) -> tuple[Reading, ...]:
+        """What the watch has seen, the latest 1024 looks; empty without one."""
+        return tuple(self._watch.readings) if self._watch else ()
 
     def _projection(self) -> Projection:
         sketch = self.sketch
@@ -262,6 +363,7 @@ class Learner:
             "sample": self._empty_sample(self._sample.size),
             "waiting": self._blocks.rows[:0, :],
             "stale": True,
+            "watch": self._watch and Watch(self._watch.policy, self.features.like),
         }
         return Learner.from_state(self.state() | empty)
 
@@ -276,6 +378,7 @@ class Learner:
             "prior": self._prior_rows,
             "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
+            "watch": self._watch,
         }
 
     @classmethod
@@ -292,6 +395,7 @@ class Learner:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch)
         self._blocks.cut(state["waiting"])
+        self._watch = state.get("watch")
         return self
 
     def __repr__(self) -> str:

@@ -39,6 +39,11 @@ class Projection:
         """The largest threshold in size."""
         return float(array_namespace(self.thresholds).max(abs(self.thresholds)))
 
+    @cached_property
+    def basis(self) -> Array:
+        """(width, bits) orthonormal columns that span the matrix's."""
+        return array_namespace(self.matrix).linalg.qr(self.matrix)[0]
+
     @property
     def nbytes(self) -> int:
         return nbytes(self.matrix, self.thresholds)

@@ -1,5 +1,6 @@
 """Gaussian affinity to a few landmarks (Algorithm 2 of the paper)."""
 
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from streambits._arrays import (
     nbytes,
 )
 from streambits.errors import InputError
-from streambits.features.bandwidth import Bandwidth, denominator
+from streambits.features.bandwidth import Bandwidth, denominator, nearest
 
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
 
@@ -41,6 +42,7 @@ class GaussianAffinity:
         if bool(array_namespace(self.landmarks).all(self.landmarks == self.landmarks[:1, :])):
             raise InputError("all landmarks are equal: pass distinct rows")
         self.bandwidth = denominator(bandwidth, self.landmarks)
+        self._rule = nearest(30) if bandwidth is None else bandwidth
         self._prepare()
 
     def _prepare(self) -> None:
@@ -114,15 +116,23 @@ class GaussianAffinity:
         unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
         return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self.bandwidth * squares)
 
+    def renewed(self, landmarks: Array) -> Self:
+        """The affinity to other landmarks, its bandwidth by the same rule."""
+        return type(self)(landmarks, self._rule)
+
     def on(self, like: Array) -> Self:
         return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})
 
     def state(self) -> dict[str, Any]:
-        return {"landmarks": self.landmarks, "bandwidth": self.bandwidth}
+        rule = asdict(self._rule) if isinstance(self._rule, Bandwidth) else None
+        return {"landmarks": self.landmarks, "bandwidth": self.bandwidth, "rule": rule}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["landmarks"], as_number(state["bandwidth"], "bandwidth", above=0))
+        self = cls(state["landmarks"], as_number(state["bandwidth"], "bandwidth", above=0))
+        if state.get("rule") is not None:
+            self._rule = Bandwidth(**state["rule"])
+        return self
 
     def __repr__(self) -> str:
         shape = f"{self.width} landmarks of {self.inputs} columns"

@@ -37,6 +37,7 @@ def ssbc(
     whitening: float = 0.5,
     rotation: str = "itq",
     half_life: float | None = None,
+    epochs: str | int = "never",
     paper: bool = False,
     seed: Seed = 0,
 ) -> Learner:
@@ -46,6 +47,8 @@ def ssbc(
     bandwidth: denominator of the affinity, `nearest(30)` by default. epsilon: the sketch has
     l = ceil(bits + bits / epsilon) rows. whitening, rotation: see Learner.
     half_life: rows after which a row counts half, for streams that change; None: never.
+    epochs: 'never', or when new landmarks are drawn and a new epoch is published: 'auto', when
+    the stream has moved away from them, or a number of rows.
     paper: Algorithm 1 to the letter instead: raw rows, one row freed at a time, no whitening, no
     rotation, no alignment, the landmarks first in the stream. Its codes of different moments do
     not compare, as in the paper.
@@ -70,7 +73,14 @@ def ssbc(
     prior = features.landmarks
     sketch = _sketch(features, prior, bits, size, half_life)
     return Learner(
-        features, sketch, bits=bits, prior=prior, whitening=whitening, rotation=rotation, seed=seed
+        features,
+        sketch,
+        bits=bits,
+        prior=prior,
+        whitening=whitening,
+        rotation=rotation,
+        epochs=epochs,
+        seed=seed,
     )
 
 

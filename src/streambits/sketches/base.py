@@ -73,6 +73,9 @@ class Sketch(Protocol):
     def fade(self, rows: int) -> None:
         """Age by that many rows: what was seen counts less, if there is a half-life."""
 
+    def stand_for(self, seen: int, weight: float) -> None:
+        """Count from now on for that many rows of that weight: what was taken is a sample."""
+
     def prepare(self, rows: Array) -> Part:
         """The heavy half of an update; changes nothing."""
 
@@ -217,6 +220,11 @@ class Centred:
         if factor != 1:
             self._centre.weight *= factor
             self._scale(factor)
+
+    def stand_for(self, seen: int, weight: float) -> None:
+        if self.weight > 0:
+            self._scale(weight / self.weight)
+        self._centre.seen, self._centre.weight = seen, weight
 
     def _add(self, part: Part) -> None:
         """Take a part at the same age."""

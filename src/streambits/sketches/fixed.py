@@ -64,6 +64,9 @@ class Fixed:
     def fade(self, rows: int) -> None:
         """Directions do not age."""
 
+    def stand_for(self, seen: int, _weight: float) -> None:
+        self.seen = seen
+
     def absorb(self, part: Part) -> None:
         self.seen += part.rows
 

@@ -62,6 +62,9 @@ class Wrapped(Generic[Inner]):
     def fade(self, rows: int) -> None:
         self._inner.fade(rows)
 
+    def stand_for(self, seen: int, weight: float) -> None:
+        self._inner.stand_for(seen, weight)
+
     def prepare(self, rows: Array) -> Part:
         return self._inner.prepare(rows)
 

@@ -1,0 +1,165 @@
+"""Watch: when a learner publishes a new epoch, and from which rows its landmarks then come."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streambits._arrays import Array, array_namespace, as_count, device, nbytes, take, to_numpy
+from streambits.drift import CHUNK, KEPT, LOOKED_AT, RECENT, SHARE, Detector, Reading
+from streambits.projection import Projection
+
+POLICIES = ("auto", "never")
+EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
+
+
+class Look(NamedTuple):
+    """What the learner sees in a few rows; the last three as in `Reading`."""
+
+    affinities: Any
+    outside: float
+    shift: float
+    balance: float
+
+
+def look(values: Array, mean: Array, projection: Projection | None) -> Look:
+    """Affinities (n, m), in double precision, against the learned mean and the last projection."""
+    xp = array_namespace(values)
+    affinities = to_numpy(xp.max(values, axis=1))
+    if projection is None:
+        return Look(affinities, *3 * (math.nan,))
+    centred = values - mean
+    energy = max(float(xp.sum(centred**2)), 1e-300)
+    inside = float(xp.sum((centred @ projection.basis) ** 2)) / energy
+    centre = xp.mean(centred, axis=0)
+    shift = math.sqrt(float(xp.sum(centre**2)) * values.shape[0] / energy)
+    ones = to_numpy(projection(values) > 0).mean(axis=0)
+    return Look(affinities, 1 - inside, shift, float(np.abs(2 * ones - 1).mean()))
+
+
+class Watch:
+    """Looks at every 8th row, and says after which a new epoch is due.
+
+    policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
+    for the first landmarks were drawn from few; or a number of rows.
+    Looks fall after every 512 rows of the stream, so any split of it gives the same epochs.
+    Memory: 4 m + 64 rows, and 1024 readings.
+    """
+
+    def __init__(self, policy: str | int, landmarks: Array) -> None:
+        self.policy = policy if policy == "auto" else as_count(policy, "epochs", least=CHUNK)
+        self.rows = 0
+        self.readings: deque[Reading] = deque(maxlen=KEPT)
+        self._looked_at = landmarks[:0, :]
+        xp = array_namespace(landmarks)
+        shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
+        self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
+        self._change: int | None = None  # rows since the change that is settling
+        self.detector = Detector(1.0, 1.0)
+
+    @property
+    def nbytes(self) -> int:
+        row = nbytes(self._recent[:1, :])
+        return nbytes(self._recent) + LOOKED_AT * row + KEPT * len(Reading._fields) * 8
+
+    def begin(self, affinities: Any) -> None:
+        """An epoch begins. affinities: of rows like those to come, to their nearest landmark."""
+        self.detector = Detector(float(affinities.mean()), float(affinities.std()))
+
+    def until(self, rows: Array, see: Callable[[Array], Look], epoch: int) -> int | None:
+        """After how many of these rows a new epoch is due; None: not in these.
+
+        Takes note of the rows up to there.
+        """
+        start, count = 0, int(rows.shape[0])
+        while start < count:
+            step = min(CHUNK - self.rows % CHUNK, count - start)
+            self._note(rows[start : start + step, :])
+            start += step
+            if self.rows % CHUNK == 0 and self._due(see, epoch):
+                return start
+        return None
+
+    def since(self) -> Array:
+        """The rows since the change, as far as they are kept, the oldest first.
+
+        With the last of them the change is over.
+        """
+        room = self._recent.shape[0]
+        count = min(self._change or 0, room, self.rows)
+        if count == room:
+            self._change = None
+        return take(self._recent, (self.rows - count + np.arange(count)) % room)
+
+    def _note(self, rows: Array) -> None:
+        first = -self.rows % EVERY
+        looked_at = [self._looked_at, rows[first::EVERY, :]]
+        self._looked_at = array_namespace(rows).concat(looked_at, axis=0)
+        room = self._recent.shape[0]
+        while rows.shape[0]:
+            place = self.rows % room
+            fits = min(rows.shape[0], room - place)
+            self._recent[place : place + fits, :] = rows[:fits, :]
+            self.rows += fits
+            rows = rows[fits:, :]
+
+    def _due(self, see: Callable[[Array], Look], epoch: int) -> bool:
+        look = see(self._looked_at)
+        self._looked_at = self._looked_at[:0, :]
+        alarm = self.detector.look(look.affinities)
+        if self._change is not None:
+            self._change += CHUNK
+        self.readings.append(
+            Reading(
+                self.rows, float(look.affinities.mean()), *look[1:], self.detector.evidence, epoch
+            )
+        )
+        if self.policy != "auto":
+            return self.rows % int(self.policy) < CHUNK <= self.rows
+        if alarm:
+            self._change = self.detector.since * CHUNK
+            return True
+        return self._change is not None and self._change >= self._recent.shape[0]
+
+    def state(self) -> dict[str, Any]:
+        copy = array_namespace(self._recent).asarray
+        return {
+            "policy": self.policy,
+            "rows": self.rows,
+            "readings": np.array(self.readings, np.float64).reshape(-1, len(Reading._fields)),
+            "looked_at": self._looked_at,
+            "recent": copy(self._recent, copy=True),
+            "change": self._change,
+            "detector": self.detector.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        recent = state["recent"]
+        self = cls(state["policy"], recent[: recent.shape[0] // RECENT, :])
+        self.rows, self._looked_at, self._recent = state["rows"], state["looked_at"], recent
+        for row in state["readings"].tolist():
+            self.readings.append(Reading._make([int(row[0]), *row[1:6], int(row[6])]))
+        self._change = state["change"]
+        self.detector = Detector.from_state(state["detector"])
+        return self
+
+
+def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> tuple[Array, int]:
+    """New landmarks, and how many of them, the first, come from the rows since a change.
+
+    Three quarters of them do, as far as there are such rows; the rest come from the sample.
+    """
+    chosen = rng.permutation(since.shape[0])[: int(SHARE * count)]
+    some, others = take(since, chosen), take(sample, rng.permutation(sample.shape[0]))
+    rest = _unlike(others, some, count - len(chosen))
+    return array_namespace(sample).concat([some, rest], axis=0), len(chosen)
+
+
+def _unlike(rows: Array, others: Array, count: int) -> Array:
+    """The first `count` rows that are not among the others; then any, where there are too few."""
+    known = {row.tobytes() for row in to_numpy(others)}
+    like = np.array([row.tobytes() in known for row in to_numpy(rows)], np.bool_)
+    return take(rows, np.argsort(like, kind="stable")[:count])
