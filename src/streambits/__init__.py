@@ -5,6 +5,7 @@
 
 from streambits import errors
 from streambits.coder import Coder
+from streambits.coders import Coders
 from streambits.codes import Codes
 from streambits.diagnose import diagnose
 from streambits.features import (
@@ -19,7 +20,7 @@ from streambits.features import (
     nearest,
     reservoir,
 )
-from streambits.flows import encode_online, encode_stream
+from streambits.flows import encode_online, encode_stream, reencode
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.learner import Learner
 from streambits.methods import (
@@ -55,6 +56,7 @@ __all__ = [
     "Asymmetric",
     "Bandwidth",
     "Coder",
+    "Coders",
     "Codes",
     "Cosines",
     "Eigenfunctions",
@@ -88,6 +90,7 @@ __all__ = [
     "nystrom",
     "osh",
     "pcah",
+    "reencode",
     "rerank",
     "reservoir",
     "rff_fd",

@@ -3,14 +3,19 @@
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streambits._arrays import as_count, as_rows, to_numpy
 from streambits.coder import Coder
+from streambits.coders import Coders
 from streambits.codes import Coded, Codes
+from streambits.errors import InputError
+from streambits.index import HammingIndex
 from streambits.learner import Learner
 from streambits.streams import Batch, batches
 
@@ -24,13 +29,16 @@ def encode_online(
     *,
     refresh: int = REFRESH,
     on_refresh: Callable[[Coder, Coder], None] | None = None,
+    coders: Coders | None = None,
 ) -> Iterator[Coded]:
     """The online setting: each row's code is final before the next row is read.
 
     The coder is renewed every `refresh` rows of the learner; a row is encoded by the coder of the
     rows before its stretch, then learned. So the codes are the same for any batch sizes, and
-    within an epoch they compare. on_refresh is told of each old and new coder.
-    stream: row arrays or (ids, rows); one result a batch.
+    within an epoch they compare. on_refresh is told of each old and new coder. A learner with
+    `epochs` may publish a new epoch; the coder is then renewed at once.
+    coders: is told of every coder and the rows it coded, so that it can search all epochs.
+    stream: row arrays or (ids, rows); one result a batch, or two where an epoch ends in it.
     """
     refresh = as_count(refresh, "refresh")
     coder = learner.coder()
@@ -38,15 +46,58 @@ def encode_online(
         checked = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         parts = []
         while checked.shape[0]:
-            step = refresh - learner.seen % refresh
-            parts.append(coder.encode(checked[:step, :]))
-            learner.learn(checked[:step, :])
-            checked = checked[step:, :]
-            if learner.seen % refresh == 0:
+            step = min(refresh - learner.seen % refresh, learner.ahead or refresh)
+            now, checked = checked[:step, :], checked[step:, :]
+            parts.append(coder.encode(now))
+            if coders is not None:
+                coders.note(coder, now)
+            learner.learn(now)
+            if learner.seen % refresh == 0 or learner.epoch != coder.epoch:
                 last, coder = coder, learner.coder()
                 if on_refresh is not None:
                     on_refresh(last, coder)
-        yield Coded(ids, Codes.concat(parts))
+        yield from _by_epoch(ids, parts)
+
+
+def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[Coded]:
+    """The codes of a batch, those of each epoch together."""
+    for _, group in groupby(parts, key=lambda codes: codes.epoch):
+        codes = Codes.concat(group)
+        yield Coded(ids[: len(codes)], codes)
+        ids = ids[len(codes) :]
+
+
+def reencode(coder: Coder, source: Iterable[Any], index: HammingIndex) -> None:
+    """Bring all codes of an index to the epoch of a coder, from the rows they came from.
+
+    The index can be searched meanwhile, as it was; when all rows are encoded, the new codes take
+    the places of the old. Never made from codes: those know too little.
+    source: (ids, rows) of everything in the index that is not of that epoch already; an id that is
+    unknown, missing or there twice is an error, and the index stays as it was.
+    Memory: the new codes.
+    """
+    coded = [Coded(ids, coder.encode(rows)) for ids, rows in batches(source)]
+    ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in coded)])
+    old = [part.ids for part in index.coded() if part.codes.epoch != coder.epoch]
+    _check_same(ids, np.concatenate([np.empty(0, np.int64), *old]), index)
+    for part in coded:
+        index.update(part.codes, part.ids)
+
+
+def _check_same(ids: NDArray[np.int64], old: NDArray[np.int64], index: HammingIndex) -> None:
+    """The source has every old id, once, and none that the index does not know."""
+    unique, counts = np.unique(ids, return_counts=True)
+    missing = np.setdiff1d(old, unique)
+    unknown = [i for i in np.setdiff1d(unique, old).tolist() if i not in index]
+    if (counts > 1).any():
+        raise InputError(f"the source has the id {unique[counts > 1][0]} more than once")
+    if unknown:
+        raise InputError(f"the source has the id {unknown[0]}, which is not in the index: add it")
+    if len(missing):
+        raise InputError(
+            f"the source lacks {len(missing)} of the index's rows, among them the id {missing[0]}: "
+            f"pass all rows, or remove those ids from the index first"
+        )
 
 
 def encode_stream(

@@ -314,6 +314,11 @@ class Learner:
         return values.max(axis=1)
 
     @property
+    def ahead(self) -> int | None:
+        """Rows until the next look of the watch, when a new epoch may begin; None without one."""
+        return self._watch.ahead if self._watch else None
+
+    @property
     def drift(self) -> tuple[Reading, ...]:
         """What the watch has seen, the latest 1024 looks; empty without one."""
         return tuple(self._watch.readings) if self._watch else ()

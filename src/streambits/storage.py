@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits.coder import Coder
+from streambits.coders import Coders
 from streambits.errors import InputError, StorageError
 from streambits.features import (
     Cosines,
@@ -39,6 +40,7 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Coder,
+        Coders,
         Cosines,
         Eigenfunctions,
         Fixed,
@@ -56,7 +58,7 @@ KINDS: dict[str, Any] = {
         Watch,
     )
 }
-MODELS = (Learner, Coder, HammingIndex)
+MODELS = (Learner, Coder, Coders, HammingIndex)
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
 
 
@@ -66,7 +68,7 @@ def register(kind: type) -> type:
     return kind
 
 
-def save(model: Learner | Coder | HammingIndex, path: str | Path) -> None:
+def save(model: Learner | Coder | Coders | HammingIndex, path: str | Path) -> None:
     """Write a learner, a coder or an index to a file; a crash leaves the old file whole.
 
     A learner that is loaded and goes on gives the same bits as one that never stopped.

@@ -60,6 +60,11 @@ class Watch:
         self.detector = Detector(1.0, 1.0)
 
     @property
+    def ahead(self) -> int:
+        """Rows until the next look."""
+        return CHUNK - self.rows % CHUNK
+
+    @property
     def nbytes(self) -> int:
         row = nbytes(self._recent[:1, :])
         return nbytes(self._recent) + LOOKED_AT * row + KEPT * len(Reading._fields) * 8
@@ -75,7 +80,7 @@ class Watch:
         """
         start, count = 0, int(rows.shape[0])
         while start < count:
-            step = min(CHUNK - self.rows % CHUNK, count - start)
+            step = min(self.ahead, count - start)
             self._note(rows[start : start + step, :])
             start += step
             if self.rows % CHUNK == 0 and self._due(see, epoch):

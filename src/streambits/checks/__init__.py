@@ -29,14 +29,24 @@ from streambits._arrays import Array
 from streambits.checks import features as _features
 from streambits.checks import indexes as _indexes
 from streambits.checks import learners as _learners
+from streambits.checks import sinks as _sinks
 from streambits.checks import sketches as _sketches
+from streambits.checks import sources as _sources
 from streambits.checks._compare import run
 from streambits.codes import Codes
 from streambits.features import Features
 from streambits.learner import Learner
 from streambits.sketches import Sketch
+from streambits.streams.connect import Source
 
-__all__ = ["check_features", "check_index", "check_learner", "check_sketch"]
+__all__ = [
+    "check_features",
+    "check_index",
+    "check_learner",
+    "check_sink",
+    "check_sketch",
+    "check_source",
+]
 
 
 def check_features(features: Features, rows: Array) -> None:
@@ -68,3 +78,20 @@ def check_index(index_factory: Callable[[], Any], codes: Codes) -> None:
     index_factory: makes an empty index. codes: 50 or more of its length, some of them equal.
     """
     run(_indexes.CHECKS, index_factory, codes)
+
+
+def check_source(source_factory: Callable[[], Source]) -> None:
+    """Run all checks of `checks.sources`.
+
+    source_factory: makes the source anew, of the same rows: three chunks or more.
+    """
+    run(_sources.CHECKS, source_factory)
+
+
+def check_sink(place_factory: Callable[[], Any], codes: Codes) -> None:
+    """Run all checks of `checks.sinks`.
+
+    place_factory: gives (open, held) of a new place: `open()` a sink on it, `held()` the `Coded`
+    pieces found there. codes: 50 or more of its length.
+    """
+    run(_sinks.CHECKS, place_factory, codes)

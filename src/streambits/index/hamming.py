@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
 from streambits.codes import Coded, Codes, as_bits
 from streambits.errors import EpochError, InputError
-from streambits.index.hits import Hits, merged, merged_rows, none
+from streambits.index.hits import Hits, merged, merged_rows, none, scaled
 from streambits.index.ids import Ids, check_unique
-from streambits.index.queries import by_epoch, check_bits
+from streambits.index.queries import as_scales, by_epoch, check_bits
 from streambits.index.segment import METHODS
 from streambits.index.shelf import Shelf
 
@@ -121,7 +121,9 @@ class HammingIndex:
                 some = ids[start : start + size]
                 yield Coded(some, Codes.from_words(shelf.take(some), self.bits, epoch))
 
-    def search(self, queries: Any, k: int, *, weights: Any = None, allow: Any = None) -> Hits:
+    def search(
+        self, queries: Any, k: int, *, weights: Any = None, allow: Any = None, scales: Any = None
+    ) -> Hits:
         """The k nearest codes of every query, or all of them if there are fewer.
 
         queries: Codes; or (n, bits) real values, as coder.project gives: a bit that differs then
@@ -130,12 +132,20 @@ class HammingIndex:
         weights: (bits,) what a bit that differs costs, 1 by default. Only with codes and without
         weights are distances whole numbers, and tables used.
         allow: ids to choose from; those that are not in the index do not matter.
+        scales: for several epochs of codes, a mapping from each to (n, bits + 1) rising numbers:
+        what a Hamming distance means there, for each query (`Coders.scales`). Hits are merged by,
+        and come with, these; without them, by plain distances.
         """
         asked, count = by_epoch(queries, self.bits, self._shelves, weights)
         k = as_count(k, "k")
         shelves = self._shelves if allow is None else self._among(as_ids(allow, "allow"))
         parts = [shelves[e].nearest(asked[e].words, k, asked[e].weights) for e in sorted(shelves)]
-        real = any(query.weights is not None for query in asked.values())
+        if scales is not None:
+            checked = as_scales(scales, asked, self.bits)
+            parts = [
+                scaled(hits, checked[e]) for hits, e in zip(parts, sorted(shelves), strict=True)
+            ]
+        real = scales is not None or any(query.weights is not None for query in asked.values())
         return merged(parts, k) if parts else none(count, np.float64 if real else np.int32)
 
     def within(self, queries: Any, radius: int) -> list[Hits]:

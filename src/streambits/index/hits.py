@@ -37,6 +37,11 @@ def none(queries: int, kind: Any = np.int32) -> Hits:
     return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), kind))
 
 
+def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:
+    """The same hits, their distances translated: scale[query, distance]."""
+    return Hits(hits.ids, np.take_along_axis(scale, hits.distances.astype(np.intp), axis=1))
+
+
 def merged(parts: Sequence[Hits], k: int) -> Hits:
     """The k nearest of each query over hits (queries, any number) of different codes."""
     if len(parts) == 1:

@@ -70,6 +70,29 @@ def as_weights(values: Any, bits: int) -> Weights:
     return weights
 
 
+def as_scales(
+    scales: Mapping[int, Any], asked: Mapping[int, Query], bits: int
+) -> dict[int, NDArray[np.float64]]:
+    """For each epoch asked, (q, bits + 1) finite numbers that never fall along a row."""
+    checked = {}
+    for epoch, query in asked.items():
+        if query.weights is not None:
+            raise InputError(
+                "scales translate numbers of bits, and queries has weights: pass Codes"
+            )
+        if epoch not in scales:
+            raise EpochError(f"scales has none for epoch {epoch}: pass one for each epoch")
+        scale = np.asarray(scales[epoch], np.float64)
+        shape = (len(query.words), bits + 1)
+        if scale.shape != shape or not np.isfinite(scale).all() or (np.diff(scale) < 0).any():
+            raise InputError(
+                f"the scale of epoch {epoch} must be {shape} finite numbers that rise along each "
+                f"row; got shape {scale.shape}"
+            )
+        checked[epoch] = scale
+    return checked
+
+
 def check_bits(codes: Any, bits: int) -> None:
     """Refuse what is not Codes of this length."""
     if not isinstance(codes, Codes):

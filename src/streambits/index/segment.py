@@ -37,11 +37,14 @@ class Segment:
 
     def nearest(self, queries: Words, k: int) -> tuple[Places, Distances]:
         """The k nearest places of every query, k at most the number of codes."""
-        return self._way(queries, k).nearest(*self._codes, queries, k)
+        found: tuple[Places, Distances] = self._way(queries, k).nearest(*self._codes, queries, k)
+        return found
 
     def within(self, queries: Words, radius: int) -> list[tuple[Places, Distances]]:
         """For every query the places within the radius."""
-        return self._way(queries, 1).within(*self._codes, queries, radius)
+        way = self._way(queries, 1)
+        found: list[tuple[Places, Distances]] = way.within(*self._codes, queries, radius)
+        return found
 
     def weighted(self, queries: Words, weights: Any, k: int) -> tuple[Places, Any]:
         """The k nearest places of every query where each bit that differs has its weight."""

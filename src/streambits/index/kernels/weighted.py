@@ -24,7 +24,7 @@ CHUNK = 1 << 14  # words that stay in the second cache while all queries pass ov
 FIRST = 1024  # places scored before there are masks
 LATER = 16  # times as many places, after which masks are made again
 TRIAL = 4096  # places at most to try masks on
-MOST = 4  # planes
+MOST = 4  # planes, as many as `_row` and `_survivors` know
 STEPS = 10  # to choose from
 FAR = 1 << 40  # above all sums of levels
 SLACK = 1 + 1e-8  # far above the rounding errors of bounds and distances
@@ -62,12 +62,13 @@ def _row(masks: Any, w: int) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _next(words: Any, span: Any, query: Any, masks: Any, planes: Any, limit: int, out: Any) -> Any:
+def _next(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """Where the first block of the span begins that has a sum within the limit, or its end.
 
-    `out` then has the sums of that block. By four words, then by one; unsigned places let the
-    compiler see that they are contiguous.
+    asked: query, masks, planes. `out` then has the sums of that block. By four words, then by one;
+    unsigned places let the compiler see that they are contiguous.
     """
+    query, masks, planes = asked
     (low, high), count = span, len(words)
     fours = count // 4 * 4
     while low < high:
@@ -95,19 +96,20 @@ def _next(words: Any, span: Any, query: Any, masks: Any, planes: Any, limit: int
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _survivors(
-    words: Any, span: Any, query: Any, masks: Any, planes: int, limit: int, out: Any
-) -> Any:
-    """The first block that is not ruled out, and how many places of it; `out` has which."""
-    low = span[0]
+def _survivors(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
+    """The first block that is not ruled out, and how many places of it; `out` has which.
+
+    asked: query, masks, and the number of planes; with none of them nothing is ruled out.
+    """
+    low, (query, masks, planes) = span[0], asked
     if planes == 1:
-        low = _next(words, span, query, masks, (0,), limit, out)
+        low = _next(words, span, (query, masks, (0,)), limit, out)
     elif planes == 2:
-        low = _next(words, span, query, masks, (0, 0), limit, out)
+        low = _next(words, span, (query, masks, (0, 0)), limit, out)
     elif planes == 3:
-        low = _next(words, span, query, masks, (0, 0, 0), limit, out)
+        low = _next(words, span, (query, masks, (0, 0, 0)), limit, out)
     elif planes == 4:
-        low = _next(words, span, query, masks, (0, 0, 0, 0), limit, out)
+        low = _next(words, span, (query, masks, (0, 0, 0, 0)), limit, out)
     count = 0
     for i in range(min(BLOCK, span[1] - low)):
         near = planes == 0 or out[i] <= limit
@@ -183,49 +185,52 @@ def _fold(levels: Any, planes: int, masks: Any) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _price(words: Any, span: Any, query: Any, masks: Any, planes: int, limit: int, out: Any) -> Any:
-    """What is left to do after counting: blocks not ruled out, survivors; in words counted."""
+def _price(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
+    """What is left to do after counting, as a number of words that could be counted instead.
+
+    Going through a block that is not ruled out takes about as long as counting 8 words for each
+    of its places, and scoring a survivor as long as 400 for each of its own.
+    """
     (low, high), price = span, 0
     while low < high:
-        low, count = _survivors(words, (low, high), query, masks, planes, limit, out)
+        low, count = _survivors(words, (low, high), asked, limit, out)
         price += (low < high) * 8 * BLOCK + 400 * len(words) * count
         low += BLOCK
     return price
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _plan(
-    words: Any, span: Any, query: Any, weights: Any, sample: Any, bounds: Any, masks: Any, out: Any
-) -> Any:
-    """Masks for a bound on the distance: how many planes, the step and the excess.
+def _plan(words: Any, span: Any, shape: Any, bound: float, out: Any) -> Any:
+    """Masks for a bound on the distance: query, masks, number of planes; the step and the excess.
 
-    bounds: of all weights, and of the share of them that is in the sample.
+    span: of places to try them on; shape: a query, its weights, a sample of them and its share.
     """
-    tilt, work = _tilt(sample, bounds[1]), len(query) * (span[1] - span[0])
-    found, best = (0, 1.0, 0.0), np.inf
+    (query, weights, sample, share), work = shape, len(words) * (span[1] - span[0])
+    tilt, best, found = _tilt(sample, bound * share), np.inf, (0, 1.0, 0.0)
     levels, some = np.empty(len(weights), np.int64), np.empty(len(sample), np.int64)
+    masks = np.zeros((len(words), MOST), np.uint64)
     for planes in range(1, MOST + 1):
         step = _step(sample, tilt, planes, some)
         _, excess = _round(weights, tilt, step, planes, levels)
         _fold(levels, planes, masks)
-        limit = _limit(bounds[0], step, excess)
-        price = _price(words, span, query, masks, planes, limit, out)
+        limit = _limit(bound, step, excess)
+        price = _price(words, span, (query, masks, planes), limit, out)
         if price + work * planes < best:
             found, best = (planes, step, excess), price + work * planes
         if price < work:
             break  # another plane costs more than it can save
     _round(weights, tilt, found[1], found[0], levels)
     _fold(levels, found[0], masks)
-    return found
+    return (query, masks, found[0]), found[1], found[2]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _enter(distances: Any, places: Any, distance: float, place: int) -> None:
+def _enter(heap: Any, distance: float, place: int) -> None:
     """Take the place of the farthest, the first of a heap; of equal ones the later is farther."""
-    size, i = len(distances), 0
-    while 2 * i + 1 < size:
+    (distances, places), i = heap, 0
+    while 2 * i + 1 < len(distances):
         j = 2 * i + 1
-        if j + 1 < size and (distances[j + 1], places[j + 1]) > (distances[j], places[j]):
+        if j + 1 < len(distances) and (distances[j + 1], places[j + 1]) > (distances[j], places[j]):
             j += 1
         if (distance, place) > (distances[j], places[j]):
             break
@@ -235,10 +240,12 @@ def _enter(distances: Any, places: Any, distance: float, place: int) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _offer(
-    words: Any, low: int, some: Any, alive: Any, query: Any, costs: Any, heap: Any, places: Any
-) -> None:
-    """Score some places from low on: bytes in their order, each the sum of its halves."""
+def _offer(codes: Any, low: int, some: Any, asked: Any, heap: Any) -> None:
+    """Score some places from low on: bytes in their order, each the sum of its halves.
+
+    codes: words and who is alive; asked: a query and its tables; heap: distances and places.
+    """
+    (words, alive), (query, costs) = codes, asked
     for i in some:
         place, distance = low + i, 0.0
         if alive[place]:
@@ -248,51 +255,39 @@ def _offer(
                     first, second = word & np.uint64(15), word >> np.uint64(4) & np.uint64(15)
                     distance += costs[half, first] + costs[half + 1, second]
                     word >>= np.uint64(8)
-            if (distance, place) < (heap[0], places[0]):
-                _enter(heap, places, distance, place)
+            if (distance, place) < (heap[0][0], heap[1][0]):
+                _enter(heap, distance, place)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def nearest(
-    words: Any,
-    alive: Any,
-    span: tuple[int, int],
-    queries: Any,
-    k: int,
-    costs: Any,
-    weights: Any,
-    most: Any,
-    samples: Any,
-    shares: Any,
-) -> Any:
+def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, shapes: Any) -> Any:
     """The k nearest living places of a span for every query, in no order: places, distances.
 
-    costs: the tables; weights: relative to the largest, which is `most`; samples: of those above
-    zero, ascending, and the share that is in them. Where a span has fewer than k living places, the
-    rest is nowhere, at infinity.
+    codes: words and who is alive; shapes: each query's tables; its weights relative to the largest,
+    which comes next; a sample of those above zero, ascending, and its share of them. Where a span
+    has fewer than k living places, the rest is nowhere, at infinity.
     """
+    words, (costs, weights, most, samples, shares) = codes[0], shapes
     asked, width = queries.shape
     heaps, places = np.full((asked, k), np.inf), np.full((asked, k), NOWHERE)
-    masks, plans = np.zeros((asked, width, MOST), np.uint64), [(0, 1.0, 0.0)] * asked
-    due, out = np.full(asked, FIRST), np.empty(BLOCK, np.int64)
-    low, high = span[0], min(span[0] + FIRST, span[1])
+    none, due = np.zeros((width, MOST), np.uint64), np.full(asked, FIRST)
+    plans = [((queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
+    low, high, out = span[0], min(span[0] + FIRST, span[1]), np.empty(BLOCK, np.int64)
     while low < high:
         for q in range(asked):
-            top, query = heaps[q, 0] / most[q], queries[q]
-            if top == 0:
+            heap = (heaps[q], places[q])
+            if heap[0][0] == 0:
                 continue  # nothing is nearer, and what is as near comes later
-            if low - span[0] >= due[q] and top < np.inf:
-                trial, bounds = (low, min(high, low + TRIAL)), (top, top * shares[q])
-                plans[q] = _plan(
-                    words, trial, query, weights[q], samples[q], bounds, masks[q], out
-                )
+            if low - span[0] >= due[q] and heap[0][0] < np.inf:
+                shape, bound = (queries[q], weights[q], samples[q], shares[q]), heap[0][0] / most[q]
+                plans[q] = _plan(words, (low, min(high, low + TRIAL)), shape, bound, out)
                 due[q] = LATER * (low - span[0])
-            planes, step, excess = plans[q]
+            plan, step, excess = plans[q]
             at = low
             while at < high:
-                limit = _limit(heaps[q, 0] / most[q], step, excess)
-                at, count = _survivors(words, (at, high), query, masks[q], planes, limit, out)
-                _offer(words, at, out[:count], alive, query, costs[q], heaps[q], places[q])
+                limit = _limit(heap[0][0] / most[q], step, excess)
+                at, count = _survivors(words, (at, high), plan, limit, out)
+                _offer(codes, at, out[:count], (queries[q], costs[q]), heap)
                 at += BLOCK
         low, high = high, min(high + max(1, CHUNK // (width * BLOCK)) * BLOCK, span[1])
     return places, heaps

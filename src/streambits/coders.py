@@ -1,0 +1,145 @@
+"""Coders: those of all live epochs, and a common scale for what they find."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from streambits._arrays import Array, as_count, as_rows, double, to_numpy
+from streambits.calibration import curve, tables
+from streambits.coder import Coder
+from streambits.codes import Codes
+from streambits.errors import EpochError, InputError
+from streambits.features import Reservoir
+from streambits.index import HammingIndex, Hits
+
+SAMPLE = 256  # rows of each epoch that are kept
+
+
+class Coders:
+    """The newest coder of every live epoch, and a uniform sample of the rows it has coded.
+
+    A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
+    the coder of an epoch all rows far from its own look alike: so each query's distances in an
+    epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
+    are known. Contains raw rows: 256 an epoch beside the landmarks.
+
+    >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
+    >>> from streambits.methods import ssbc
+    >>> learner, coders, index = ssbc(rows[:100], bits=16), Coders(), HammingIndex(16)
+    >>> for part in (rows[:500], rows[500:]):
+    ...     coder = learner.learn(part).coder()
+    ...     coders.note(coder, part)
+    ...     index.add(coder.encode(part))
+    ...     epoch = learner.renew()
+    >>> index.epochs, coders.search(index, rows[:2], k=3).ids[:, 0].tolist()
+    ((0, 1), [0, 1])
+    """
+
+    def __init__(self, *, sample: int = SAMPLE, seed: int = 0) -> None:
+        self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
+        self._coders: dict[int, Coder] = {}
+        self._rows: dict[int, Reservoir] = {}
+
+    def note(self, coder: Coder, rows: Array = None) -> None:
+        """A coder is in use, and has coded these rows; it follows the older one of its epoch."""
+        epoch = coder.epoch
+        self._coders[epoch] = coder
+        if epoch not in self._rows:
+            like, seed = coder.features.like, [self.seed, 3, epoch]
+            self._rows[epoch] = Reservoir(self.size, like, inputs=coder.features.inputs, seed=seed)
+        if rows is not None:
+            inputs, like = coder.features.inputs, coder.features.like
+            self._rows[epoch].update(as_rows(rows, like=like, width=inputs))
+
+    def keep(self, epochs: Iterable[int]) -> None:
+        """Retire all other epochs: those that no code uses, by `coders.keep(index.epochs)`."""
+        kept = set(epochs)
+        unknown = kept - set(self._coders)
+        if unknown:
+            raise EpochError(
+                f"there is no coder of epoch {min(unknown)}: it was retired, or never here"
+            )
+        self._coders = {epoch: coder for epoch, coder in self._coders.items() if epoch in kept}
+        self._rows = {epoch: rows for epoch, rows in self._rows.items() if epoch in kept}
+
+    @property
+    def newest(self) -> Coder:
+        """The coder of the last epoch."""
+        if not self._coders:
+            raise EpochError("there are no coders yet: note one first")
+        return self._coders[max(self._coders)]
+
+    @property
+    def nbytes(self) -> int:
+        coders = sum(coder.nbytes for coder in self._coders.values())
+        return coders + sum(rows.nbytes for rows in self._rows.values())
+
+    def encode(self, rows: Array) -> dict[int, Codes]:
+        """The codes of queries in every live epoch."""
+        return {epoch: coder.encode(rows) for epoch, coder in self._coders.items()}
+
+    def project(self, rows: Array) -> dict[int, Array]:
+        """The real values of queries in every live epoch."""
+        return {epoch: coder.project(rows) for epoch, coder in self._coders.items()}
+
+    def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
+        """For every epoch and query, the Euclidean distance that each Hamming distance means.
+
+        (queries, bits + 1) increasing numbers each. codes: of the rows, as `encode` gives them.
+        """
+        return {epoch: self._scale(epoch, rows, codes[epoch]) for epoch in codes}
+
+    def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
+        """The k nearest codes of each row over all epochs of the index, on one scale.
+
+        With one epoch distances are those of the codes; with several, estimates of Euclidean ones.
+        options: of `HammingIndex.search`.
+        """
+        missing = set(index.epochs) - set(self._coders)
+        if missing:
+            raise EpochError(f"there is no coder of epoch {min(missing)}, which the index holds")
+        codes = {epoch: self._coders[epoch].encode(rows) for epoch in index.epochs}
+        if len(codes) > 1:
+            return index.search(codes, k, scales=self.scales(rows, codes), **options)
+        if not codes:
+            codes = {0: Codes.from_bits(np.zeros((len(rows), index.bits), np.bool_))}
+        return index.search(codes, k, **options)
+
+    def _scale(self, epoch: int, rows: Array, codes: Codes) -> NDArray[np.float64]:
+        coder, sample = self._coders[epoch], self._rows[epoch].rows
+        if len(sample) < 2:
+            raise InputError(f"epoch {epoch} has {len(sample)} rows to measure by: note its rows")
+        held, asked = coder.encode(sample), to_numpy(double(as_rows(rows)))
+        known = to_numpy(double(sample))
+        base = curve(held.hamming(held), cdist(known, known))
+        return tables(base, codes.hamming(held), cdist(asked, known), codes.bits)
+
+    def __len__(self) -> int:
+        return len(self._coders)
+
+    def __iter__(self) -> Iterator[int]:
+        """The live epochs, ascending."""
+        return iter(sorted(self._coders))
+
+    def __getitem__(self, epoch: int) -> Coder:
+        if epoch not in self._coders:
+            raise EpochError(f"there is no coder of epoch {epoch}: it was retired, or never here")
+        return self._coders[epoch]
+
+    def __repr__(self) -> str:
+        return f"Coders(epochs {', '.join(map(str, self)) or 'none'})"
+
+    def state(self) -> dict[str, Any]:
+        coders = {str(epoch): coder for epoch, coder in self._coders.items()}
+        rows = {str(epoch): held for epoch, held in self._rows.items()}
+        return {"size": self.size, "seed": self.seed, "coders": coders, "rows": rows}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        self = cls(sample=state["size"], seed=state["seed"])
+        self._coders = {int(epoch): coder for epoch, coder in state["coders"].items()}
+        self._rows = {int(epoch): rows for epoch, rows in state["rows"].items()}
+        return self

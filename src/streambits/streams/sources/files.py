@@ -1,0 +1,92 @@
+"""Files one after the other as one source."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from streambits.errors import InputError, StreambitsError
+from streambits.streams.connect import Chunk
+from streambits.streams.sources.parts import At, Layout, Options, Reader
+
+
+class Files:
+    """A source of rows, a reader a file. The first file says how rows look; others must agree.
+
+    Rows that have no ids of their own are numbered through all files, the bad ones too. An offset
+    is {"file": which, "count": rows before, ...} and what the reader of the file needs.
+    """
+
+    def __init__(self, readers: Sequence[Reader], options: Options, kind: str | None) -> None:
+        self._readers, self._options, self._kind = readers, options, kind
+        first, more = readers[0].handle.name, len(readers) - 1
+        self.name = f"{first} and {more} more" if more else first
+
+    @property
+    def length(self) -> int | None:
+        """Rows in all files, bad ones too; None if one of them does not say."""
+        total = 0
+        for reader in self._readers:
+            try:
+                count = reader.length()
+            except StreambitsError:  # it will be raised when the file is read
+                return None
+            if count is None:
+                return None
+            total += count
+        return total
+
+    def identity(self) -> Any:
+        """Names and sizes of the files, and the options that choose rows and ids."""
+        columns = self._options.columns
+        return {
+            "files": [[reader.handle.name, reader.handle.size()] for reader in self._readers],
+            "format": self._kind,
+            "columns": None if columns is None else list(columns),
+            "ids": self._options.ids,
+        }
+
+    def read(self, offset: Any = None) -> Iterator[Chunk]:
+        """Chunks from the beginning or from an offset, a file after the other."""
+        start, count, at = self._place(offset)
+        first: Layout | None = None
+        for number, reader in enumerate(self._readers):
+            own = None if first is not None and number < start else reader.layout()
+            first = first or own
+            if number < start:
+                continue
+            for part in reader.parts(_agreed(first, own), at):
+                ids = count + part.places if part.ids is None else part.ids
+                count += part.total
+                place = {"file": number, "count": count, **part.at}
+                yield Chunk(ids, part.rows, place, part.rejects)
+            at = None
+
+    def _place(self, offset: Any) -> tuple[int, int, At | None]:
+        """File, rows before, and where in the file."""
+        if offset is None:
+            return 0, 0, None
+        at = dict(offset) if isinstance(offset, dict) else {}
+        number, count = at.pop("file", -1), at.pop("count", -1)
+        whole = all(type(value) is int and value >= 0 for value in (number, count, *at.values()))
+        reader = self._readers[number] if whole and number < len(self._readers) else None
+        length = reader and reader.length()
+        far = length is not None and at.get("row", 0) > length
+        if reader is None or far or set(at) != set(reader.keys):
+            raise InputError(f"{offset!r} is no offset of {self.name}")
+        return number, count, at
+
+
+def _agreed(first: Layout | None, own: Layout | None) -> Layout | None:
+    """The layout of a file, with its columns in the order of the first file."""
+    if first is None or own is None:
+        return own
+    if own.width != first.width:
+        raise InputError(
+            f"{own.path} has rows of {own.width} numbers, and {first.path} before it of "
+            f"{first.width}: the files of a source must agree"
+        )
+    if first.columns is None or own.columns is None:
+        return own
+    missing = [name for name in first.columns if name not in own.columns]
+    if missing:
+        raise InputError(f"{own.path} has no column {missing[0]!r}, which {first.path} has")
+    return own._replace(columns=first.columns)

@@ -1,0 +1,185 @@
+"""The kit passes a plain source, and says what is wrong with broken ones."""
+
+import numpy as np
+import pytest
+
+from streambits.checks._compare import run
+from streambits.checks.sources import CHECKS
+from streambits.errors import InputError
+from streambits.streams.connect import Chunk, Reject
+
+ROWS = np.arange(40.0).reshape(20, 2)
+
+
+class Plain:
+    """Rows of an array, 6 a chunk; row 3 is bad."""
+
+    name = "plain"
+    length = 20
+
+    def identity(self):
+        return {"rows": 20}
+
+    def read(self, offset=None):
+        if offset is not None and not isinstance(offset, int):
+            raise InputError(f"{offset!r} is no offset")
+        for start in range(offset or 0, 20, 6):
+            places = np.array([i for i in range(start, min(start + 6, 20)) if i != 3])
+            rejects = (Reject("row 3", "it is bad"),) if start <= 3 < start + 6 else ()
+            yield Chunk(places, ROWS[places], min(start + 6, 20), rejects)
+
+
+class Changes(Plain):
+    """Changes every chunk in some way."""
+
+    def read(self, offset=None):
+        for number, chunk in enumerate(super().read(offset)):
+            yield self.change(chunk, number)
+
+
+class SmallIds(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(ids=chunk.ids.astype(np.int32))
+
+
+class Wider(Changes):
+    def change(self, chunk, number):
+        return chunk._replace(rows=np.tile(chunk.rows, (1, 1 + number % 2)))
+
+
+class Sideways(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(rows=np.asfortranarray(chunk.rows))
+
+
+class Whole(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(rows=chunk.rows.astype(int))
+
+
+class LosesAnId(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(ids=chunk.ids[1:])
+
+
+class Infinite(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(rows=chunk.rows / (chunk.rows - 8))
+
+
+class Silent(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(rejects=tuple(Reject(r.where, "") for r in chunk.rejects))
+
+
+class CountsGoodRows(Plain):
+    length = 19
+
+
+class NewEveryTime(Plain):
+    made = 0
+
+    def __init__(self):
+        NewEveryTime.made += 1
+
+    def identity(self):
+        return NewEveryTime.made
+
+
+class Unstorable(Plain):
+    def identity(self):
+        return {"files": {"a", "b"}}
+
+
+class Shuffles(Changes):
+    seed = 0
+
+    def change(self, chunk, _):
+        Shuffles.seed += 1
+        order = np.random.default_rng(Shuffles.seed).permutation(len(chunk.rows))
+        return chunk._replace(ids=chunk.ids[order], rows=chunk.rows[order])
+
+
+class OneBuffer(Plain):
+    def read(self, offset=None):
+        buffer = np.empty((6, 2))
+        for chunk in super().read(offset):
+            rows = buffer[: len(chunk.rows)]
+            rows[:] = chunk.rows
+            yield chunk._replace(rows=rows)
+
+
+class StartsAgain(Plain):
+    def read(self, offset=None):
+        list(super().read(offset))
+        return super().read()
+
+
+class OneTooFar(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(offset=chunk.offset + 1)
+
+
+class ForgetsRejects(Plain):
+    def read(self, offset=None):
+        for chunk in super().read(offset):
+            yield chunk._replace(rejects=() if offset else chunk.rejects, offset=chunk.offset - 6)
+
+
+class Tuples(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(offset=(chunk.offset,))
+
+
+class Hoards(Changes):
+    def change(self, chunk, _):
+        return chunk._replace(offset=[chunk.offset] * 10**4)
+
+
+class OneChunk(Plain):
+    def read(self, offset=None):
+        list(super().read(offset))
+        yield Chunk(np.arange(20), ROWS, 20)
+
+
+class TakesAnything(Plain):
+    def read(self, offset=None):
+        return super().read(offset if isinstance(offset, int) else None)
+
+
+BROKEN = {
+    SmallIds: "check_shape: expected ids in int64",
+    Wider: "check_shape: expected rows of one width",
+    Sideways: "check_shape: expected rows in the order of C",
+    Whole: "check_shape: expected floating rows",
+    LosesAnId: "check_shape: expected an id a row",
+    Infinite: "check_finite",
+    Silent: "check_rejects",
+    CountsGoodRows: "check_length: expected length 20 or None, got 19",
+    NewEveryTime: "check_identity",
+    Unstorable: "check_identity: expected identity to be a JSON value",
+    Shuffles: "check_repeats",
+    OneBuffer: "check_chunks_stay",
+    StartsAgain: "check_offsets",
+    OneTooFar: "check_offsets",
+    ForgetsRejects: "check_offsets",
+    Tuples: "check_offsets: expected offset to be the same after JSON",
+    Hoards: "check_offsets: expected a small offset",
+    OneChunk: "check_offsets: expected three chunks",
+    TakesAnything: "check_bad_offset",
+}
+
+
+def test_a_plain_source_passes():
+    run(CHECKS, Plain)
+
+
+@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
+def test_caught(kind):
+    with np.errstate(all="ignore"), pytest.raises(AssertionError, match=f"^{BROKEN[kind]}"):
+        run(CHECKS, kind)
+
+
+def test_every_check_has_something_that_it_catches():
+    caught = {message.split(":")[0] for message in BROKEN.values()}
+    assert caught == {check.__name__ for check in CHECKS}

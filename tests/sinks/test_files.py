@@ -1,0 +1,276 @@
+"""What is in the files, and what happens where a job is interrupted or something is in the way."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from streambits import Codes
+from streambits.errors import InputError, StorageError
+from streambits.sinks import open_sink
+from streambits.sinks.appending import Appending
+from streambits.storage import _describe
+from streambits.streams.code_files import read_codes
+
+pytestmark = [  # sinks are left as they are, as if killed
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+KINDS = {"parquet": {"rows": 64}, "jsonl": {}, "npy": {}}
+
+
+@pytest.fixture(params=KINDS)
+def opened(request, tmp_path):
+    """opened(name): a sink of one of the kinds."""
+
+    def of(name="sink", bits=20):
+        return open_sink(f"{request.param}:{tmp_path / name}", bits, **KINDS[request.param])
+
+    return of
+
+
+def content(sink):
+    if sink.path.is_file():
+        return sink.path.read_bytes()
+    files = sorted(sink.path.iterdir())
+    return {f.name: f.read_bytes() for f in files if not f.name.endswith(".generation")}
+
+
+def fill(sink, codes, ids=None, step=37, commit=()):
+    ids = np.arange(len(codes)) if ids is None else ids
+    for start in range(0, len(codes), step):
+        some = slice(start, start + step)
+        sink.write(ids[some], codes[some])
+        if start // step in commit:
+            sink.commit()
+    return sink
+
+
+def test_parquet_parts_have_the_same_number_of_rows_and_only_the_last_fewer(codes, tmp_path):
+    sink = fill(open_sink(str(tmp_path / "set"), 20, rows=64), codes, commit=(1, 2, 9))
+    sink.close()
+    files = sorted((tmp_path / "set").iterdir())
+    assert [f.name for f in files] == [f"part-{k:06d}.parquet" for k in range(8)]
+    assert [parquet.read_metadata(f).num_rows for f in files] == [64] * 7 + [52]
+    [ids, packed] = zip(*((p.ids, p.codes.packed) for p in read_codes(tmp_path / "set")))
+    assert np.concatenate(ids).tolist() == list(range(500))
+    assert np.array_equal(np.concatenate(packed), codes.packed)
+
+
+def test_a_line_of_json_is_what_the_readme_says(codes, tmp_path):
+    sink = open_sink(str(tmp_path / "codes.jsonl"), 20)
+    sink.write([2**63 - 1, -(2**63)], Codes.known(codes.packed[:2], 20, 4))
+    sink.close()
+    rows = [json.loads(line) for line in (tmp_path / "codes.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [2**63 - 1, -(2**63)]
+    assert rows[1] == {"id": -(2**63), "code": codes.packed[1].tobytes().hex(), "epoch": 4}
+
+
+def test_numpy_files_can_be_loaded_after_every_commit(codes, tmp_path):
+    sink = open_sink(f"npy:{tmp_path}/set", 20)
+    for stop in (0, 10, 300):
+        fill(sink, codes[:stop])
+        sink.commit()
+        ids, packed, epochs = (
+            np.load(tmp_path / "set" / f"{n}.npy") for n in ("ids", "codes", "epochs")
+        )
+        assert (ids.dtype, packed.dtype, epochs.dtype) == (np.int64, np.uint8, np.int32)
+        assert len(ids) == len(packed) == len(epochs) == sink.rows
+        assert np.array_equal(packed[len(packed) - stop :], codes.packed[:stop])
+    sink.close()
+
+
+def test_bytes_depend_on_the_rows_alone(opened, codes):
+    for name, step, commit in (("a", 500, ()), ("b", 1, range(0, 500, 50)), ("c", 64, (1, 3))):
+        fill(opened(name), codes, step=step, commit=commit).close()
+    assert content(opened("a")) == content(opened("b")) == content(opened("c"))
+
+
+def test_a_resumed_sink_is_as_it_was(opened, codes):
+    fill(opened("wanted"), codes).close()
+    sink, ids = opened(), np.arange(500)
+    for stop in (0, 64, 100, 128, 500):
+        fill(sink, codes[sink.rows : stop], ids[sink.rows : stop])
+        state, there = sink.state(), content(sink)
+        assert _describe(state, "state", {})  # what a job can keep
+        fill(sink, codes[::-1], ids + 1000, step=29, commit=(1, 5))
+        if stop == 128:
+            sink.close()
+        sink = opened()
+        sink.resume(json.loads(json.dumps(state)))
+        assert (content(sink), sink.rows) == (there, stop)
+    sink.close()
+    assert content(sink) == content(opened("wanted"))
+
+
+def test_ids_that_come_again_are_there_once_in_the_end_wherever_it_stops(
+    opened, codes, monkeypatch
+):
+    """Every file that is renamed or removed while closing is a moment to be interrupted at."""
+    ids = np.random.default_rng(0).integers(0, 200, 500)
+    once = {key: i for i, key in enumerate(ids.tolist())}
+    last = sorted(once.values())
+    fill(opened("wanted"), codes[last], ids[last]).close()
+    wanted = content(opened("wanted"))
+    steps = {"left": -1}
+    real = {name: getattr(Path, name) for name in ("replace", "unlink")}
+
+    def stopping(name):
+        def act(*arguments, **options):
+            steps["left"] -= 1
+            if steps["left"] == 0:
+                raise KeyboardInterrupt
+            return real[name](*arguments, **options)
+
+        return act
+
+    for name in real:
+        monkeypatch.setattr(Path, name, stopping(name))
+    for stop in range(1, 30):
+        sink = opened(f"try{stop}")
+        fill(sink, codes[:300], ids[:300])
+        state = sink.state()
+        fill(sink, codes[300:], ids[300:])
+        sink.commit()
+        steps["left"] = stop
+        try:
+            sink.close()
+        except KeyboardInterrupt:
+            done = False
+        else:
+            done = True
+        steps["left"] = -1
+        for rows in (350, 500):  # and once more in the middle
+            again = opened(f"try{stop}")
+            again.resume(state)
+            fill(again, codes[300:rows], ids[300:rows])
+            again.commit()
+        again.close()
+        assert content(again) == wanted
+        assert not list(again.folder.glob(".*.new"))
+        sink._release()
+        if done:
+            break
+    assert done
+    assert stop > 3
+
+
+def test_a_place_with_codes_is_not_written_to_by_a_new_job(opened, codes):
+    fill(opened(), codes[:10]).close()
+    before = content(opened())
+    for use in (lambda s: s.write([1], codes[:1]), Appending.state, Appending.commit):
+        with pytest.raises(StorageError, match="holds codes already: choose another place"):
+            use(opened())
+    assert content(opened()) == before
+    opened("none").close()  # nothing of value in it
+    fill(opened("none"), codes).close()
+
+
+def test_what_does_not_fit_is_refused(opened, codes):
+    sink = fill(opened(), codes[:100])
+    state = sink.state()
+    with pytest.raises(StorageError, match="was begun with bits 20, and now it is 21"):
+        opened(bits=21).resume(state)
+    sink.close()
+    with pytest.raises(InputError, match="is closed"):
+        sink.write([1], codes[:1])
+    sink.close()
+    for path in sorted(sink._swap.files(), reverse=True)[:1]:
+        os.truncate(path, 10)
+    with pytest.raises(StorageError, match=r"has .* bytes, and .* were written|cannot be read"):
+        opened().resume(state)
+    for path in sink._swap.files():
+        path.unlink()
+    with pytest.raises(StorageError, match=r"written|cannot be read"):
+        opened().resume(state)
+
+
+def test_a_part_that_is_gone_is_noticed(codes, tmp_path):
+    sink = fill(open_sink(str(tmp_path / "set"), 20, rows=64), codes)
+    state = sink.state()
+    sink.close()
+    (tmp_path / "set" / "part-000002.parquet").unlink()
+    with pytest.raises(StorageError, match=r"part-000002.parquet is gone, and was written"):
+        open_sink(str(tmp_path / "set"), 20, rows=64).resume(state)
+    with pytest.raises(StorageError, match="was begun with size 64, and now it is 65"):
+        open_sink(str(tmp_path / "set"), 20, rows=65).resume(state)
+
+
+def test_trouble_with_the_disk_is_a_sentence(opened, codes, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=r"file/there cannot be written"):
+        opened("file/there").write([1], codes[:1])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+def test_a_full_disk_is_a_sentence(codes):
+    sink = open_sink("jsonl:/dev/full", 20)
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        sink._begun, sink._file = True, full
+        with pytest.raises(StorageError, match="/dev/full cannot be written: No space left"):
+            sink.write([1], codes[:1])
+    with pytest.raises(InputError, match="is closed: open it again, and resume"):
+        sink.write([1], codes[:1])
+    sink.close()
+
+
+@pytest.mark.parametrize("kind", ["index", "faiss"])
+def test_indexes_go_on_from_what_was_committed(kind, codes, tmp_path):
+    if kind == "faiss":
+        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
+    later = Codes.known(codes.packed, 20, 2)
+
+    def opened(bits=20):
+        return open_sink(f"{kind}:{tmp_path}/there/sink", bits)
+
+    sink = fill(opened(), later[:100])
+    state = sink.state()
+    assert _describe(state, "state", {})
+    sink.close()
+    with pytest.raises(StorageError, match="holds codes already"):
+        opened().commit()
+    with pytest.raises((StorageError, InputError), match="bits"):
+        opened(28).resume(state)
+    sink = opened()
+    sink.resume(state)
+    fill(sink, later[50:], np.arange(50, 500)).close()
+    assert (len(sink.index), sink.index.epochs) == (500, (2,))
+    sink = opened()
+    sink.resume({**state, "rows": 0})
+    fill(sink, later[:7]).close()
+    with pytest.raises(StorageError, match="has 7 codes, and 100 were written"):
+        opened().resume(state)
+    (tmp_path / "there" / "sink").write_bytes(b"something else")
+    with pytest.raises(StorageError):
+        opened().commit()
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "path"),
+    [
+        ("some/folder", "parquet", "some/folder"),
+        ("folder.parquet", "parquet", "folder.parquet"),
+        ("parquet:a.jsonl", "parquet", "a.jsonl"),
+        ("a.jsonl", "jsonl", "a.jsonl"),
+        ("a.ndjson", "jsonl", "a.ndjson"),
+        ("npy:folder", "npy", "folder"),
+        ("a.index", "index", "a.index"),
+        ("a.safetensors", "index", "a.safetensors"),
+        ("c:/odd", "parquet", "c:/odd"),
+    ],
+)
+def test_targets(target, kind, path):
+    sink = open_sink(target, 8)
+    assert (sink.name, sink.path) == (f"{kind}:{path}", Path(path))
+
+
+def test_targets_that_name_nothing():
+    with pytest.raises(InputError, match="'kafka://x/y' names no sink: choose a path, or one of"):
+        open_sink("kafka://x/y", 8)
+    with pytest.raises(InputError, match=r"three: name a folder, npy:codes$"):
+        open_sink("codes.npy", 8)
+    with pytest.raises(InputError, match="bits is 0"):
+        open_sink("folder", 0)
