@@ -1,0 +1,1 @@
+"""Jobs: streams from a source to a sink, unattended, with checkpoints that lose nothing."""
