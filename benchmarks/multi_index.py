@@ -4,7 +4,8 @@
 
 The rows of a data set, drawn with replacement and moved by noise of a share of each column's
 standard deviation, in the codes of a learner of `ssbc` that saw 50,000 of them; queries are other
-draws. `new rows` are not draws but fresh rows of the same distribution, `random` codes have
+draws. `new rows` are no draws, but more rows of Uniform's distribution. `flipped` is Covertype with
+5 % of all bits turned over as well, so that hardly any codes are equal. `random` codes have
 independent bits: nothing is near, so the tables should notice and leave them to the scan.
 Tables and scan take turns with the same number of threads, and the best of a few rounds counts.
 """
@@ -24,13 +25,16 @@ from streambits.evaluation import datasets
 from streambits.index import scan
 from streambits.index.tables import Tables
 
-K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 512, 32, 5, 100_000
+K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 256, 32, 5, 100_000
+FLIPPED = 0.05
+SOURCES = {"new rows": "uniform", "flipped": "covtype"}
 CASES = (
     ("covtype", 64, 0.05),
     ("covtype", 64, 0.2),
     ("uniform", 64, 0.05),
     ("uniform", 64, 0.2),
     ("new rows", 64, None),
+    ("flipped", 64, 0.05),
     ("covtype", 128, 0.05),
     ("covtype", 128, 0.2),
     ("new rows", 128, None),
@@ -46,7 +50,7 @@ def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[A
     if name == "random":
         yield from (rng.integers(0, 2**64, (size, bits // 64), np.uint64) for size in sizes)
         return
-    train, rows = datasets.stream("uniform" if noise is None else name, 500, 50_000)
+    train, rows = datasets.stream(SOURCES.get(name, name), 500, 50_000)
     coder = sb.ssbc(train, bits=bits, seed=0).learn(rows).coder()
     for size in sizes:
         if noise is None:
@@ -54,7 +58,9 @@ def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[A
         else:
             moved = noise * rows.std(axis=0) * rng.standard_normal((size, rows.shape[1]))
             some = rows[rng.integers(len(rows), size=size)] + moved
-        yield coder.encode(some.astype(np.float32)).words()
+        codes = coder.encode(some.astype(np.float32))
+        flips = rng.random((size, bits), np.float32) < (FLIPPED if name == "flipped" else 0)
+        yield codes.words() ^ sb.Codes.from_bits(flips).words()
 
 
 def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list[Any]]]]:
@@ -76,27 +82,23 @@ def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list
     }
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[..., object], *arguments: Any) -> float:
     start = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - start
 
 
 def compare(tables: Tables, codes: Any, queries: Any) -> float:
     """Print a line for each task; gives the time of a query in the first task's scan."""
-    first = []
+    scanned: list[float] = []
     for label, (asked, work) in tasks(codes, queries).items():
         same = all(map(np.array_equal, work(tables), work(scan)))
-        times = [
-            [seconds(lambda way=way: work(way)) for way in (tables, scan)] for _ in range(ROUNDS)
-        ]
-        ours, theirs = np.min(times, axis=0) / asked
-        print(
-            f"    {label:26} {ours * 1e3:10.4f} {theirs * 1e3:10.4f} {theirs / ours:8.1f} {same!s:>6}",
-            flush=True,
-        )
-        first.append(theirs)
-    return first[0]
+        rounds = [(seconds(work, tables), seconds(work, scan)) for _ in range(ROUNDS)]
+        ours, theirs = (min(side) / asked * 1e3 for side in zip(*rounds, strict=True))
+        figures = f"{ours:10.4f} {theirs:10.4f} {theirs / ours:8.1f} {same!s:>6}"
+        print(f"    {label:26} {figures}", flush=True)
+        scanned.append(theirs / 1e3)
+    return scanned[0]
 
 
 def case(name: str, bits: int, noise: float | None, count: int) -> None:
@@ -110,7 +112,7 @@ def case(name: str, bits: int, noise: float | None, count: int) -> None:
         f"{distinct / count:.1%} distinct, {tables.nbytes / count:.1f} bytes a code"
     )
     scanned = compare(tables, codes, queries)
-    build = min(seconds(lambda: Tables(words, bits)) for _ in range(3))
+    build = min(seconds(Tables, words, bits) for _ in range(3))
     print(f"    built in {build:.2f} s, the time of {build / scanned:.0f} queries of a scan")
 
 

@@ -15,7 +15,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write; it takes the place of `path` at the end, unless something went wrong.
 
     Written under a temporary name in the same folder, brought to the disk, then renamed: whoever
-    reads, and whenever this is killed, there is the old file or the new one.
+    reads, and whenever this is killed, there is the old file or the new one; once this is over, the
+    new one also after a power cut.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
@@ -24,7 +25,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk; where folders cannot be opened, nothing is done."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

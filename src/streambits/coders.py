@@ -15,7 +15,7 @@ from streambits.errors import EpochError, InputError
 from streambits.features import Reservoir
 from streambits.index import HammingIndex, Hits
 
-SAMPLE = 256  # rows of each epoch that are kept
+SAMPLE = 512  # rows of each epoch that are kept
 
 
 class Coders:
@@ -24,15 +24,16 @@ class Coders:
     A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
     the coder of an epoch all rows far from its own look alike: so each query's distances in an
     epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
-    are known. Contains raw rows: 256 an epoch beside the landmarks.
+    are known. Contains raw rows: 512 an epoch beside the landmarks.
 
     >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
     >>> from streambits.methods import ssbc
     >>> learner, coders, index = ssbc(rows[:100], bits=16), Coders(), HammingIndex(16)
     >>> for part in (rows[:500], rows[500:]):
     ...     coder = learner.learn(part).coder()
-    ...     coders.note(coder, part)
-    ...     index.add(coder.encode(part))
+    ...     codes = coder.encode(part)
+    ...     coders.note(coder, part, codes)
+    ...     index.add(codes)
     ...     epoch = learner.renew()
     >>> index.epochs, coders.search(index, rows[:2], k=3).ids[:, 0].tolist()
     ((0, 1), [0, 1])
@@ -42,17 +43,26 @@ class Coders:
         self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
         self._coders: dict[int, Coder] = {}
         self._rows: dict[int, Reservoir] = {}
+        self._codes: dict[int, Reservoir] = {}  # of the same rows, as bytes
 
-    def note(self, coder: Coder, rows: Array = None) -> None:
-        """A coder is in use, and has coded these rows; it follows the older one of its epoch."""
-        epoch = coder.epoch
-        self._coders[epoch] = coder
-        if epoch not in self._rows:
-            like, seed = coder.features.like, [self.seed, 3, epoch]
-            self._rows[epoch] = Reservoir(self.size, like, inputs=coder.features.inputs, seed=seed)
-        if rows is not None:
-            inputs, like = coder.features.inputs, coder.features.like
-            self._rows[epoch].update(as_rows(rows, like=like, width=inputs))
+    def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
+        """A coder has given these codes to rows; it follows the older one of its epoch."""
+        inputs, like = coder.features.inputs, coder.features.like
+        checked = as_rows(rows, like=like, width=inputs)
+        if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
+            raise InputError(f"{codes!r} are not the codes of {checked.shape[0]} rows by {coder!r}")
+        self._coders[coder.epoch] = coder
+        self._sample(coder.epoch, self._rows, like, inputs).update(checked)
+        packed = codes.packed.astype(np.float64)
+        self._sample(coder.epoch, self._codes, packed, packed.shape[1]).update(packed)
+
+    def _sample(
+        self, epoch: int, held: dict[int, Reservoir], like: Array, inputs: int
+    ) -> Reservoir:
+        """An epoch's sample; those of rows and codes have the same seed, so they keep the same."""
+        if epoch not in held:
+            held[epoch] = Reservoir(self.size, like, inputs=inputs, seed=[self.seed, 3, epoch])
+        return held[epoch]
 
     def keep(self, epochs: Iterable[int]) -> None:
         """Retire all other epochs: those that no code uses, by `coders.keep(index.epochs)`."""
@@ -64,6 +74,7 @@ class Coders:
             )
         self._coders = {epoch: coder for epoch, coder in self._coders.items() if epoch in kept}
         self._rows = {epoch: rows for epoch, rows in self._rows.items() if epoch in kept}
+        self._codes = {epoch: codes for epoch, codes in self._codes.items() if epoch in kept}
 
     @property
     def newest(self) -> Coder:
@@ -75,7 +86,8 @@ class Coders:
     @property
     def nbytes(self) -> int:
         coders = sum(coder.nbytes for coder in self._coders.values())
-        return coders + sum(rows.nbytes for rows in self._rows.values())
+        samples = (*self._rows.values(), *self._codes.values())
+        return coders + sum(sample.nbytes for sample in samples)
 
     def encode(self, rows: Array) -> dict[int, Codes]:
         """The codes of queries in every live epoch."""
@@ -109,11 +121,10 @@ class Coders:
         return index.search(codes, k, **options)
 
     def _scale(self, epoch: int, rows: Array, codes: Codes) -> NDArray[np.float64]:
-        coder, sample = self._coders[epoch], self._rows[epoch].rows
-        if len(sample) < 2:
-            raise InputError(f"epoch {epoch} has {len(sample)} rows to measure by: note its rows")
-        held, asked = coder.encode(sample), to_numpy(double(as_rows(rows)))
-        known = to_numpy(double(sample))
+        known, asked = to_numpy(double(self._rows[epoch].rows)), to_numpy(double(as_rows(rows)))
+        if len(known) < 2:
+            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(asked), codes.bits + 1))
+        held = Codes.known(self._codes[epoch].rows.astype(np.uint8), codes.bits, epoch)
         base = curve(held.hamming(held), cdist(known, known))
         return tables(base, codes.hamming(held), cdist(asked, known), codes.bits)
 
@@ -135,11 +146,14 @@ class Coders:
     def state(self) -> dict[str, Any]:
         coders = {str(epoch): coder for epoch, coder in self._coders.items()}
         rows = {str(epoch): held for epoch, held in self._rows.items()}
-        return {"size": self.size, "seed": self.seed, "coders": coders, "rows": rows}
+        codes = {str(epoch): held for epoch, held in self._codes.items()}
+        settings = {"size": self.size, "seed": self.seed}
+        return settings | {"coders": coders, "rows": rows, "codes": codes}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         self = cls(sample=state["size"], seed=state["seed"])
         self._coders = {int(epoch): coder for epoch, coder in state["coders"].items()}
         self._rows = {int(epoch): rows for epoch, rows in state["rows"].items()}
+        self._codes = {int(epoch): codes for epoch, codes in state["codes"].items()}
         return self

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK = 512  # rows between two looks
-LOOKED_AT = 64  # rows of a chunk that are looked at
+LOOKED_AT = 128  # rows of a chunk that are looked at
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
-APART = 1e7  # rows between false alarms, at least, on average
+APART = 1e6  # rows between false alarms, at least, on average
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles
+WIDER = 4.0  # times the bandwidth while a change goes on: rows to come lie beyond the landmarks
 SHARE = 0.75  # of new landmarks that come from the rows since the change
 KEPT = 1024  # readings kept
 
@@ -30,7 +31,7 @@ class Reading(NamedTuple):
     features' energy outside the subspace of the coder; shift: how far their mean is from the
     learned one, in their own lengths; balance: mean of |2 share of ones - 1| over the bits (the
     last three NaN while there is no coder); evidence: the logarithm of the e-detector, an alarm at
-    log(1e7) = 16.1; epoch: in which.
+    log(1e6) = 13.8; epoch: in which.
     """
 
     rows: int

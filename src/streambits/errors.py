@@ -30,6 +30,10 @@ class StorageError(StreambitsError, ValueError):
     """A file is cut off, of something else, or of a newer format."""
 
 
+class UnreachableError(StreambitsError, ConnectionError):
+    """A broker or a database does not answer, or lets nobody in."""
+
+
 class MissingExtraError(StreambitsError, ImportError):
     """An optional package is not installed."""
 

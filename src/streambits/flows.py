@@ -50,7 +50,7 @@ def encode_online(
             now, checked = checked[:step, :], checked[step:, :]
             parts.append(coder.encode(now))
             if coders is not None:
-                coders.note(coder, now)
+                coders.note(coder, now, parts[-1])
             learner.learn(now)
             if learner.seen % refresh == 0 or learner.epoch != coder.epoch:
                 last, coder = coder, learner.coder()

@@ -23,7 +23,7 @@ from streambits._arrays import (
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.coder import Coder
 from streambits.codes import as_bits
-from streambits.drift import RECENT, Reading
+from streambits.drift import RECENT, WIDER, Reading
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, GaussianAffinity, Reservoir
 from streambits.projection import Directions, Projection, hold, orient, whiten
@@ -274,7 +274,8 @@ class Learner:
         since = self._watch.since() if self._watch and changed else sample[:0, :]
         rng = np.random.default_rng([self.seed, 2, self.epoch])
         landmarks, new = drawn(since, sample, features.width, rng)
-        self.features = features.renewed(landmarks)
+        moving = self._watch is not None and changed and self._watch.moving
+        self.features = features.renewed(landmarks, wider=WIDER if moving else 1.0)
         self._rebuild(sample, since, seen, weight)
         if self._watch:
             self._watch.begin(self._nearest(landmarks[: new or None, :]))

@@ -58,22 +58,27 @@ KINDS: dict[str, Any] = {
         Watch,
     )
 }
-MODELS = (Learner, Coder, Coders, HammingIndex)
+MODELS: list[type] = [Learner, Coder, Coders, HammingIndex]  # what a file may be as a whole
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
 
 
-def register(kind: type) -> type:
-    """Make a class of your own storable: it needs `state()` and `from_state(state)`."""
+def register(kind: type, *, model: bool = False) -> type:
+    """Make a class of your own storable: it needs `state()` and `from_state(state)`.
+
+    model: it may also be a file of its own, not only a part of one.
+    """
     KINDS[kind.__name__] = kind
+    if model and kind not in MODELS:
+        MODELS.append(kind)
     return kind
 
 
-def save(model: Learner | Coder | Coders | HammingIndex, path: str | Path) -> None:
+def save(model: Any, path: str | Path) -> None:
     """Write a learner, a coder or an index to a file; a crash leaves the old file whole.
 
     A learner that is loaded and goes on gives the same bits as one that never stopped.
     """
-    if not isinstance(model, MODELS):
+    if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
     arrays: dict[str, Any] = {}
     manifest = {"format": FORMAT, "model": _describe(model, "model", arrays)}
@@ -101,7 +106,7 @@ def load(path: str | Path) -> Any:
         raise StorageError(f"{path} is damaged ({error!r}): save the model again") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
-    if not isinstance(model, MODELS):
+    if not isinstance(model, tuple(MODELS)):
         raise StorageError(f"{path} holds a {type(model).__name__}, not a model")
     return model
 

@@ -40,12 +40,12 @@ def look(values: Array, mean: Array, projection: Projection | None) -> Look:
 
 
 class Watch:
-    """Looks at every 8th row, and says after which a new epoch is due.
+    """Looks at every 4th row, and says after which a new epoch is due.
 
     policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
     for the first landmarks were drawn from few; or a number of rows.
     Looks fall after every 512 rows of the stream, so any split of it gives the same epochs.
-    Memory: 4 m + 64 rows, and 1024 readings.
+    Memory: 4 m + 128 rows, and 1024 readings.
     """
 
     def __init__(self, policy: str | int, landmarks: Array) -> None:
@@ -58,6 +58,11 @@ class Watch:
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
         self._change: int | None = None  # rows since the change that is settling
         self.detector = Detector(1.0, 1.0)
+
+    @property
+    def moving(self) -> bool:
+        """Whether a change is going on."""
+        return self._change is not None
 
     @property
     def ahead(self) -> int:

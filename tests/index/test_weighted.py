@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,9 +35,7 @@ def search(rows, alive, queries, weights, k):
 
 def check(rows, alive, queries, weights, k):
     """Both agree to the last bit."""
-    found, wanted = (
-        way(rows, alive, queries, weights, k) for way in (search, brute_force)
-    )
+    found, wanted = (way(rows, alive, queries, weights, k) for way in (search, brute_force))
     assert (found[0].dtype, found[1].dtype) == (np.int64, np.float64)
     for mine, true in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(mine, true)
@@ -58,7 +58,7 @@ WEIGHTS = {
     "far apart": lambda rng, shape: rng.choice([0, 1e-300, 1e-9, 1, 1e300], shape),
     "tiny": lambda rng, shape: rng.integers(0, 9, shape) * 5e-324,
     "huge": lambda rng, shape: rng.choice([1e307, 1.7e308], shape),
-    "zero": lambda rng, shape: np.zeros(shape),
+    "zero": lambda _, shape: np.zeros(shape),
 }
 
 
@@ -117,7 +117,7 @@ def test_threads_groups_and_cuts_leave_no_trace(bits, kind, monkeypatch):
         with threadpool_limits(threads, user_api="blas"):
             results.append(found())
     for cuts in ([0, 1, 9000], [0, 700, 701, 6000, 9000]):
-        parts = list(zip(cuts, cuts[1:], strict=False))
+        parts = list(pairwise(cuts))
         monkeypatch.setattr(weighted, "_ranges", lambda *_, parts=parts: parts)
         results.append(found())
     assert all(result == results[0] for result in results)
@@ -136,6 +136,25 @@ def test_the_bound_is_below_every_distance(seed, planes, kind):
     limits = [kernels._limit(distance, step, excess) for distance in distances]
     assert levels.max() < 2**planes
     assert (sums <= limits).all()
+
+
+@pytest.mark.parametrize("planes", range(1, kernels.MOST + 1))
+@pytest.mark.parametrize("width", range(1, 10))
+def test_the_survivors_are_those_whose_sums_are_within_the_limit(width, planes):
+    rng = np.random.default_rng(width)
+    words, query = (rng.integers(0, 2**64, shape, np.uint64) for shape in ((width, 1100), width))
+    levels = rng.integers(0, 2**planes, 64 * width)
+    masks, out = np.zeros((width, kernels.MOST), np.uint64), np.empty(kernels.BLOCK, np.int64)
+    kernels._fold(levels, planes, masks)
+    differs = Codes.from_words(
+        np.ascontiguousarray((words ^ query[:, None]).T), 64 * width
+    ).unpack()
+    limit, found, low = int(np.quantile(sums := differs @ levels, 0.01)), [], 3
+    while low < 1090:
+        low, count = kernels._survivors(words, (low, 1090), (query, masks, planes), limit, out)
+        found += (low + out[:count]).tolist()
+        low += kernels.BLOCK
+    assert found == [place for place in range(3, 1090) if sums[place] <= limit]
 
 
 def test_equal_weights_give_the_plain_scan():
@@ -157,6 +176,13 @@ def test_real_values_rank_by_the_inner_product():
     wanted = (np.abs(values).sum(axis=1, keepdims=True) - products) / 2
     np.testing.assert_allclose(distances, np.sort(wanted, axis=1), atol=1e-12)
     np.testing.assert_allclose(distances, np.take_along_axis(wanted, places, 1), atol=1e-12)
+
+
+def test_a_distance_that_is_nothing_beside_the_largest_weight_is_not_zero():
+    rows = np.zeros((3000, 2), np.bool_)
+    rows[:2900, 0] = True
+    none = np.zeros((1, 2), np.bool_)
+    check(rows, np.ones(3000, np.bool_), none, np.array([[1e-300, 1e300]]), 150)
 
 
 def test_no_queries_and_weights_that_are_one_row_repeated():

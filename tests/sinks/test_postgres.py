@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.errors import InputError, StorageError
+from streambits.errors import InputError, StorageError, UnreachableError
 from streambits.sinks import open_sink
-from streambits.streams.patience import UnreachableError
 
 NEAREST = "SELECT id, (code <~> %s)::int FROM TABLE_ ORDER BY code <~> %s, id LIMIT 10"
 

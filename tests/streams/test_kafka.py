@@ -18,10 +18,9 @@ kafka = pytest.importorskip(
     "confluent_kafka", reason="confluent-kafka is not installed: pip install 'streambits[kafka]'"
 )
 
-from streambits.errors import InputError, StorageError  # noqa: E402
+from streambits.errors import InputError, StorageError, UnreachableError  # noqa: E402
 from streambits.streams.connect import Source  # noqa: E402
 from streambits.streams.kafka import KafkaSource  # noqa: E402
-from streambits.streams.patience import UnreachableError  # noqa: E402
 
 
 class Cluster:

@@ -17,10 +17,9 @@ import pytest
 
 nats = pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
 
-from streambits.errors import InputError, StorageError  # noqa: E402
+from streambits.errors import InputError, StorageError, UnreachableError  # noqa: E402
 from streambits.streams.connect import Source  # noqa: E402
 from streambits.streams.nats import NatsSource  # noqa: E402
-from streambits.streams.patience import UnreachableError  # noqa: E402
 
 
 class Server:

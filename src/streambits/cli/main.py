@@ -4,22 +4,45 @@ Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 130 int
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import streambits
+from streambits.cli import settings as from_elsewhere
 from streambits.cli.demo import demo
+from streambits.cli.encode import encode
+from streambits.cli.evaluate import evaluate
+from streambits.cli.index import index
+from streambits.cli.inspect_ import inspect_
+from streambits.cli.learn import learn
+from streambits.cli.merge import merge
+from streambits.cli.online import online
+from streambits.cli.reencode import reencode
+from streambits.cli.search import search
+from streambits.cli.tune import tune
 from streambits.errors import StreambitsError
 
 app = typer.Typer(
     name="streambits",
     help="Short binary codes for vectors, learned from one pass over a stream.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
+app.command(epilog="Example: streambits demo --out picture.png")(demo)
+app.command(epilog="Example: streambits evaluate quick --out report/")(evaluate)
+app.command(epilog="Example: streambits learn vectors/*.parquet --bits 64 --out model/")(learn)
+app.command(epilog="Example: streambits online vectors/*.parquet --bits 64 --out codes/")(online)
+app.command(epilog="Example: cat rows.csv | streambits encode model.safetensors -")(encode)
+app.command()(index)
+app.command()(search)
+app.command("inspect")(inspect_)
+app.command()(merge)
+app.command()(reencode)
+app.command()(tune)
+from_elsewhere.attach(app)  # after all verbs
 
 
 def _show_version(wanted: bool) -> None:
@@ -36,6 +59,7 @@ def streambits_command(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
+    settings: Annotated[Path | None, typer.Option(help=from_elsewhere.HELP)] = None,
 ) -> None:
     """Short binary codes for vectors, learned from one pass over a stream."""
 

@@ -115,9 +115,10 @@ def _learner(cell: Cell, on: Board) -> Learner:
     contestant = CONTESTANTS[cell.method]
     options: dict[str, Any] = {"seed": cell.seed}
     if contestant.kernel:
-        options["bandwidth"] = BANDWIDTHS[cell.level]
+        width = BANDWIDTHS[cell.level]  # of the landmarks, also where every row is one
+        options["bandwidth"] = width.of(on.train) if contestant.exact else width
     train = np.concatenate([on.train, on.rows]) if contestant.exact else on.train
-    assert contestant.build is not None  # noqa: S101
+    assert contestant.build is not None
     learner = contestant.build(train, cell.bits, **options)
     if cell.setting == "frozen":
         return learner.learn(on.rows[: 4 * cell.bits])  # 2 l rows, with epsilon 1

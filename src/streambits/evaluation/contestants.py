@@ -37,9 +37,7 @@ def _without_centring(train: Any, bits: int, *, bandwidth: Bandwidth, seed: int)
     return Learner(features, sketch, bits=bits, prior=features.landmarks, seed=seed)
 
 
-def _sketched(
-    train: Any, bits: int, *, bandwidth: Bandwidth, seed: int, epsilon: float
-) -> Learner:
+def _sketched(train: Any, bits: int, *, bandwidth: Bandwidth, seed: int, epsilon: float) -> Learner:
     """ssbc by Frequent Directions, whatever would be faster."""
     features = GaussianAffinity(train, bandwidth)
     size = sketch_size(bits, epsilon)

@@ -1,5 +1,6 @@
 """Pictures. The only file that knows matplotlib; every picture can be read without colour."""
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,21 @@ def check(path: Path) -> None:
         temporary.unlink()
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def new(width: float, height: float) -> Any:
+    """An empty figure, in inches."""
+    return _figure_class()(figsize=(width, height), facecolor="white", layout="constrained")
+
+
+def as_svg(figure: Any) -> bytes:
+    """The same bytes every time: no date, no random names."""
+    from matplotlib import rc_context  # noqa: PLC0415 - an extra
+
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "streambits", "svg.fonttype": "path"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
 
 
 def overview(scores: list[Score], gallery: Gallery) -> Any:

@@ -4,95 +4,63 @@ Metrics are computed when a cell runs; tables and figures read only the files. A
 stopped goes on with what is missing, and a grid that grew adds only what is new.
 """
 
-import itertools
 import json
-import multiprocessing
 import os
 import platform
-import signal
 import time
-import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
 from streambits._files import replacing
-from streambits.errors import InputError, StorageError
-from streambits.evaluation import datasets
-from streambits.evaluation.cells import QUERIES, SETTINGS, STREAMS, Cell, measure
-from streambits.evaluation.contestants import CONTESTANTS, LEVELS
-from streambits.evaluation.datasets import ORDERS
+from streambits.errors import StorageError
+from streambits.evaluation.cells import QUERIES, Cell, measure
+from streambits.evaluation.plan import Grid, read_grid
+from streambits.evaluation.workers import spread
 
-AXES: dict[str, Any] = {
-    "streams": tuple(STREAMS),
-    "methods": tuple(CONTESTANTS),
-    "orders": tuple(ORDERS),
-    "levels": LEVELS,
-    "settings": SETTINGS,
-}
+__all__ = ["Grid", "Result", "measure_and_keep", "missing", "read_grid", "results", "run"]
+
 PACKAGES = ("streambits", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
+CPUS = Path("/proc/cpuinfo")
 
 
 class Result(NamedTuple):
-    """A cell and its figures; `figures["reason"]` says why there are none."""
+    """A cell and its figures; `figures["reason"]` says why there are none.
+
+    made_with: versions of what computed it, and the machine.
+    """
 
     cell: Cell
     figures: dict[str, Any]
-
-
-class Grid(NamedTuple):
-    """cells: in the order they run; absent: streams whose data are not here; queries: of each."""
-
-    cells: list[Cell]
-    absent: list[str]
-    queries: int = QUERIES
-
-
-def read_grid(path: Path) -> Grid:
-    """The cells of a TOML file: tables [[cells]] with lists of streams, methods, bits, seeds, ...
-
-    All combinations of a table's lists are cells; one that several tables have is run once. A
-    method without a kernel has one cell for all levels.
-    """
-    try:
-        content = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist") from None
-    except tomllib.TOMLDecodeError as error:
-        raise StorageError(f"{path} is no TOML: {error}") from error
-    every = dict.fromkeys(c for table in content.get("cells", []) for c in _cells(table, path))
-    absent = sorted({c.stream for c in every if not datasets.available(STREAMS[c.stream][0])})
-    cells = sorted(
-        (c for c in every if c.stream not in absent), key=lambda c: (c.stream, c.order, c.seed)
-    )
-    return Grid(cells, absent, content.get("queries", QUERIES))
+    made_with: Mapping[str, str] = MappingProxyType({})
 
 
 def missing(grid: Grid, folder: Path) -> list[Cell]:
     """What has no result yet."""
-    return [cell for cell in grid.cells if not _file(folder, cell).exists()]
+    return [cell for cell in grid.cells if not file_of(folder, cell, grid.queries).exists()]
 
 
 def run(
     grid: Grid, folder: Path, *, workers: int | None = None, on_done: Callable[[Cell], None]
 ) -> None:
     """Measure what is missing, on a process a core, each with one thread; tells of every cell."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     todo, count = missing(grid, folder), workers or os.cpu_count() or 1
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, context, initializer=_ignore_interrupt) as pool:
-        jobs = {pool.submit(measure_and_keep, c, folder, grid.queries): c for c in todo}
-        try:
-            for job in as_completed(jobs):
-                job.result()
-                on_done(jobs[job])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    work = partial(measure_and_keep, folder=folder, queries=grid.queries)
+    spread(work, todo, workers=max(1, min(count, len(todo))), on_done=on_done)
+
+
+def make(folder: Path) -> None:
+    """A folder for results, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
 
 
 def measure_and_keep(cell: Cell, folder: Path, queries: int = QUERIES) -> None:
@@ -101,21 +69,43 @@ def measure_and_keep(cell: Cell, folder: Path, queries: int = QUERIES) -> None:
         start = time.perf_counter()
         figures = measure(cell, queries=queries)
         figures["seconds"] = figures.get("seconds", {}) | {"all": time.perf_counter() - start}
-    content = {"cell": cell._asdict(), "figures": figures, "versions": versions()}
-    with replacing(_file(folder, cell)) as file:
-        file.write(json.dumps(content).encode())
+    keep(file_of(folder, cell, queries), {"cell": cell._asdict(), "figures": figures})
 
 
-def results(cells: Iterable[Cell], folder: Path) -> Iterator[Result]:
+def keep(path: Path, content: dict[str, Any]) -> None:
+    """Write a result, with what it was made with."""
+    made = {"versions": versions(), "machine": machine()}
+    with replacing(path) as file:
+        file.write(json.dumps(content | made).encode())
+
+
+def results(cells: Iterable[Cell], folder: Path, queries: int = QUERIES) -> Iterator[Result]:
     """The results that there are."""
     for cell in cells:
-        path = _file(folder, cell)
+        path = file_of(folder, cell, queries)
         if path.exists():
-            yield Result(cell, json.loads(path.read_text())["figures"])
+            content = recall(path)
+            yield Result(cell, content["figures"], made_with(content))
+
+
+def recall(path: Path) -> dict[str, Any]:
+    """What `keep` wrote."""
+    try:
+        content = json.loads(path.read_text())
+    except (ValueError, OSError):
+        content = None
+    if not isinstance(content, dict) or "figures" not in content:
+        raise StorageError(f"{path} is no result: delete it, and run again")
+    return content
+
+
+def made_with(content: dict[str, Any]) -> dict[str, str]:
+    """Versions and machine of a result."""
+    return {**content.get("versions", {}), "machine": content.get("machine", "not recorded")}
 
 
 def versions() -> dict[str, str]:
-    """What a result was made with."""
+    """What a result is made with."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -125,30 +115,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _file(folder: Path, cell: Cell) -> Path:
-    return folder / f"{cell.name}.json"
+def machine() -> str:
+    """What this runs on, in a few words."""
+    lines = CPUS.read_text().splitlines() if CPUS.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C is the business of the process that started the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def file_of(folder: Path, cell: Cell, queries: int = QUERIES) -> Path:
+    """Where its result is; runs with another number of queries than usual have files of their own.
 
-
-def _cells(table: dict[str, Any], path: Path) -> Iterator[Cell]:
-    for axis, known in AXES.items():
-        for value in table.get(axis, ()):
-            if value not in known:
-                raise InputError(f"{path}: {axis} has {value!r}; choose from {', '.join(known)}")
-    axes = [
-        table["streams"],
-        table["methods"],
-        table["bits"],
-        table.get("seeds", [0]),
-        table.get("orders", ["shuffled"]),
-        table.get("levels", [LEVELS[0]]),
-        table.get("settings", ["end"]),
-    ]
-    for values in itertools.product(*axes):
-        cell = Cell(*values)
-        if cell.level == LEVELS[0] or CONTESTANTS[cell.method].kernel:
-            yield cell
+    A quick run in the folder of a full one must neither use its results nor replace them.
+    """
+    usual = queries == QUERIES
+    return folder / (f"{cell.name}.json" if usual else f"{cell.name}-{queries}.json")

@@ -116,9 +116,11 @@ class GaussianAffinity:
         unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
         return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self.bandwidth * squares)
 
-    def renewed(self, landmarks: Array) -> Self:
-        """The affinity to other landmarks, its bandwidth by the same rule."""
-        return type(self)(landmarks, self._rule)
+    def renewed(self, landmarks: Array, *, wider: float = 1.0) -> Self:
+        """The affinity to other landmarks, its bandwidth by the same rule, times `wider`."""
+        renewed = type(self)(landmarks, wider * self._rule)
+        renewed._rule = self._rule
+        return renewed
 
     def on(self, like: Array) -> Self:
         return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})

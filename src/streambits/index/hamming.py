@@ -111,6 +111,10 @@ class HammingIndex:
                 )
         return Codes.from_words(np.empty((0, -(-self.bits // 64)), np.uint64), self.bits)
 
+    def has(self, ids: Any) -> NDArray[np.bool_]:
+        """(n,) whether each of the ids is in the index."""
+        return self._has(as_ids(ids))
+
     def coded(self, size: int = 65536) -> Iterator[Coded]:
         """All ids and codes, at most `size` at a time, by epoch and then by id."""
         size = as_count(size, "size")

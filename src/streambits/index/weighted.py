@@ -7,10 +7,10 @@ real values z = coder.project(row), with signs for words and |z| for weights, it
 
 Tables alone (a look-up for half a byte) take 40 times as long as the plain scan. So codes are ruled
 out first, by counting bits in planes of rounded weights (`kernels/weighted.py`), and only what is
-left, about 1 in 1000, is scored: 0.5 to 2.5 times the plain scan at 64 bits. A bound from the number
-of differing bits alone leaves a third of random codes (20 times the plain scan), weights rounded
-only down leave 4 times as many as weights rounded both ways. Random codes of thousands of bits are
-all about equally far, and nearly all are scored.
+left, about 1 in 1000, is scored: 0.5 to 2.5 times the plain scan at 64 bits. A bound from the
+number of differing bits alone leaves a third of random codes (20 times the plain scan); weights
+rounded only down leave 4 times as many as weights rounded both ways. Random codes of thousands of
+bits are all about equally far, and nearly all are scored.
 """
 
 import numpy as np

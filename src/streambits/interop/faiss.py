@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, as_rows, to_numpy
+from streambits._files import replacing
 from streambits._threads import look_again
 from streambits.codes import Codes, as_bits
-from streambits.errors import EpochError, InputError, MissingExtraError
+from streambits.errors import EpochError, InputError, MissingExtraError, StorageError
 from streambits.index import HammingIndex
 
 try:
@@ -190,7 +192,7 @@ def to_faiss(index: HammingIndex) -> Any:
             f"the index holds epochs {', '.join(map(str, index.epochs))}, and FAISS would compare "
             f"their codes as if they were of one: bring all rows to one epoch first"
         )
-    flat = faiss.IndexBinaryFlat(8 * -(-index.bits // 8))
+    flat: Any = faiss.IndexBinaryFlat(8 * -(-index.bits // 8))
     named = faiss.IndexBinaryIDMap(flat)
     flat.this.disown()
     named.own_fields = True
@@ -218,7 +220,26 @@ def from_faiss(
     length = flat.d if bits is None else as_bits(bits)
     if not flat.d - 8 < length <= flat.d:
         raise InputError(f"bits is {length}, and the FAISS index has codes of {flat.d} bits")
-    packed = faiss.vector_to_array(flat.xb).reshape(-1, flat.d // 8)
+    held: Any = flat
+    packed = faiss.vector_to_array(held.xb).reshape(-1, flat.d // 8)
     ours = HammingIndex(length, method=method)
     ours.add(Codes.known(packed, length, epoch), ids)
     return ours
+
+
+def write_index(index: HammingIndex, path: str | Path) -> None:
+    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not."""
+    content: Any = faiss.serialize_index_binary(to_faiss(index))
+    with replacing(Path(path)) as file:
+        file.write(content)
+
+
+def read_index(
+    path: str | Path, *, bits: int | None = None, epoch: int = 0, method: str = "auto"
+) -> HammingIndex:
+    """The codes of a file of FAISS; the rest is as in `from_faiss`."""
+    try:
+        found = faiss.deserialize_index_binary(np.fromfile(path, np.uint8))
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
+    return from_faiss(found, bits=bits, epoch=epoch, method=method)

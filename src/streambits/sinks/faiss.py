@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-
-from streambits._files import replacing
-from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.interop import faiss as bridge
+from streambits.interop.faiss import read_index, write_index
 from streambits.sinks.index import IndexSink
 
 
@@ -24,14 +20,7 @@ class FaissSink(IndexSink):
         super().__init__(path, bits)
 
     def _save(self) -> None:
-        content = bridge.faiss.serialize_index_binary(bridge.to_faiss(self.index))  # type: ignore[attr-defined]
-        with replacing(self.path) as file:
-            file.write(content)
+        write_index(self.index, self.path)
 
     def _load(self) -> HammingIndex:
-        try:
-            content = np.fromfile(self.path, np.uint8)
-            found = bridge.faiss.deserialize_index_binary(content)  # type: ignore[attr-defined]
-        except (OSError, RuntimeError) as error:
-            raise StorageError(f"{self.path} cannot be read by FAISS: {error}") from error
-        return bridge.from_faiss(found, bits=self.bits, epoch=self._epoch)
+        return read_index(self.path, bits=self.bits, epoch=self._epoch)

@@ -100,8 +100,8 @@ class IndexSink:
     def _there(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         there = np.zeros(len(ids), np.bool_)
         if self._highest is not None:
-            for place in np.flatnonzero(ids <= self._highest):
-                there[place] = int(ids[place]) in self.index
+            known = ids <= self._highest  # the others are new: no need to look
+            there[known] = self.index.has(ids[known])
         return there
 
     def _save(self) -> None:

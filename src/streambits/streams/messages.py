@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import LARGEST, as_choice, as_count
 from streambits.streams.connect import Chunk, Reject
-from streambits.streams.sources.faults import fault, id_fault
+from streambits.streams.faults import fault, id_fault
 
 FORMATS = ("json", "f4")
 SHOWN = 200  # characters of a message that cannot be used

@@ -5,15 +5,11 @@ import time
 from urllib.parse import urlsplit
 
 from streambits._arrays import as_number
-from streambits.errors import StreambitsError
+from streambits.errors import UnreachableError
 
 logger = logging.getLogger("streambits")
 FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
 DEFAULT = 60.0
-
-
-class UnreachableError(StreambitsError, ConnectionError):
-    """A broker or a database does not answer, or lets nobody in."""
 
 
 class Patience:

@@ -260,12 +260,8 @@ def search(tables: Any, alive: Any, queries: Any, k: int, limits: tuple[int, int
     found, memory = np.empty(k, np.int64), np.empty(CHUNK + 2 * AHEAD, np.int64)
     counts, out, end = np.empty(len(queries), np.int64), np.empty(k, np.int64), 0
     for q in range(len(queries)):
-        state[FOUND], state[LIMIT], state[SPENT], state[BUDGET] = (
-            0,
-            (limits[0] + 1) << SHIFT,
-            0,
-            limits[1],
-        )
+        state[FOUND], state[LIMIT] = 0, (limits[0] + 1) << SHIFT
+        state[SPENT], state[BUDGET] = 0, limits[1]
         counts[q] = _search(tables, (queries[q], own, reach, alive, found, state, memory))
         if counts[q] > 0:
             if end + counts[q] > len(out):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streambits.errors import InputError, StorageError
-from streambits.streams.sources.faults import fault, id_fault
+from streambits.streams.faults import fault, id_fault
 from streambits.streams.sources.parts import Layout, Options
 from streambits.streams.sources.text import Parser, Text, joined
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from streambits.streams.sources.faults import fault, id_fault
+from streambits.streams.faults import fault, id_fault
 from streambits.streams.sources.parts import Layout, Options
 from streambits.streams.sources.text import Parser, Text, joined
 

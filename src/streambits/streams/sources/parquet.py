@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from streambits.streams.faults import fault
 from streambits.streams.sources.columns import choose
-from streambits.streams.sources.faults import fault
 from streambits.streams.sources.handles import Handle
 from streambits.streams.sources.parts import At, Layout, Options, Part, reading
 from streambits.streams.sources.tables import part

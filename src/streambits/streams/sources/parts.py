@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streambits._arrays import LARGEST, as_rows
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.streams.connect import Reject
-from streambits.streams.sources.faults import fault
+from streambits.streams.faults import fault
 from streambits.streams.sources.handles import Handle
 
 TEXT = 200  # characters of a bad row that are kept

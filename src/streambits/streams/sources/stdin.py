@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import BinaryIO
 
 from streambits.errors import StorageError
@@ -22,7 +22,17 @@ class StandardInput:
         if self._read:
             raise StorageError("standard input can be read only once: write it to a file first")
         self._read = True
-        yield sys.stdin.buffer
+        with _stream() as stream:
+            yield stream
 
     def size(self) -> None:
         return None
+
+
+def _stream() -> AbstractContextManager[BinaryIO]:
+    """A stream of our own: Python cannot end while a thread waits in its own `sys.stdin`."""
+    try:
+        number = sys.stdin.fileno()
+    except (OSError, ValueError):  # put there by someone, without a file behind it
+        return nullcontext(sys.stdin.buffer)
+    return open(number, "rb", closefd=False)

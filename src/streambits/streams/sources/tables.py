@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID
 from streambits.streams.connect import Reject
-from streambits.streams.sources.faults import fault, id_fault
+from streambits.streams.faults import fault, id_fault
 from streambits.streams.sources.parts import TEXT, At, Layout, Part, float_type, sift
 
 Taken = tuple[NDArray[Any], NDArray[np.int64] | None]

@@ -1,0 +1,211 @@
+"""What models, indexes, codes and jobs hold, as plain values."""
+
+import fcntl
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streambits._arrays import to_numpy
+from streambits.cli.models import CODERS, KEPT, MODEL
+from streambits.cli.opening import coded_in, kind_of
+from streambits.coder import Coder
+from streambits.coders import Coders
+from streambits.codes import Coded, Codes
+from streambits.errors import RankError, StorageError, StreambitsError
+from streambits.features import Features, GaussianAffinity
+from streambits.index import HammingIndex
+from streambits.jobs.checkpoint import Checkpoint
+from streambits.learner import Learner
+from streambits.projection import Projection
+from streambits.storage import load
+from streambits.streams.sources import open_source
+
+READINGS = 5  # of the drift, the last
+SAMPLE = 1000  # rows on which changed bits are counted
+
+Facts = dict[str, Any]
+
+
+def describe(where: str) -> Facts:
+    """All there is to say about a file or a folder; 'kind' says what it is."""
+    kind = kind_of(where)
+    if kind == "job":
+        return of_job(Path(where))
+    if kind != "model":
+        return {"kind": "codes", **of_codes(coded_in(where))}
+    return of_model(load(where), Path(where))
+
+
+def of_model(found: Any, path: Path) -> Facts:
+    """Whatever `streambits.load` gives."""
+    if isinstance(found, Learner):
+        return {"kind": "learner", **of_learner(found)}
+    if isinstance(found, Coder):
+        return {"kind": "coder", **of_coder(found)}
+    if isinstance(found, Coders):
+        return {"kind": "coders", **of_coders(found)}
+    if isinstance(found, HammingIndex):
+        more = {"method": found.method, "bytes": found.nbytes}
+        return {"kind": "index", **of_codes(found.coded(), found.bits), **more}
+    if isinstance(found, Checkpoint):
+        learner = found.parts.get("learner")
+        return {"kind": "checkpoint", **found.counts} | (of_learner(learner) if learner else {})
+    raise StorageError(f"{path} holds a {type(found).__name__}, of which there is nothing to say")
+
+
+def of_learner(learner: Learner) -> Facts:
+    """What it has seen, and what it would do next."""
+    sketch, watch = learner.sketch, learner.state()["watch"]
+    energies = spectrum(learner)
+    energy = sketch.weight * sum(energies)
+    return {
+        "rows": learner.seen,
+        "bits": learner.bits,
+        "epoch": learner.epoch,
+        "epochs": watch.policy if watch else "never",
+        "columns": learner.features.inputs,
+        "features": features(learner.features),
+        "sketch": f"{type(sketch).__name__} of {sketch.width} columns",
+        "half_life": sketch.half_life,
+        "whitening": learner.whitening,
+        "rotation": learner.rotation,
+        "certificate": learner.certificate,
+        "certificate_relative": learner.certificate / energy if energy else None,
+        "bits_changed": changed(learner),
+        "bytes": learner.nbytes,
+        "spectrum": energies,
+        "drift": [_finite(reading._asdict()) for reading in learner.drift[-READINGS:]],
+    }
+
+
+def features(part: Features) -> str:
+    """A line about the features."""
+    if isinstance(part, GaussianAffinity):
+        return f"affinities to {part.width} landmarks, bandwidth {part.bandwidth:.6g}"
+    return f"{part.width} of {type(part).__name__}"
+
+
+def spectrum(learner: Learner) -> list[float]:
+    """The energies of the sketch, strongest first; none where nothing was learned."""
+    sketch = learner.sketch
+    if not (sketch.learns and sketch.seen):
+        return []
+    try:
+        found = sketch.directions(1, extra=sketch.capacity - 1).energies
+    except RankError:
+        return []
+    return [float(value) for value in to_numpy(found)]
+
+
+def changed(learner: Learner) -> float | None:
+    """The share of bits that the next coder gives another value, against the last one."""
+    last, rows = learner.state()["last"], learner.sample[:SAMPLE, :]
+    if last is None or not rows.shape[0]:
+        return None
+    before = Coder(learner.features, Projection.from_state(last), learner.epoch).encode(rows)
+    return float((before.unpack() != learner.coder().encode(rows).unpack()).mean())
+
+
+def of_coder(coder: Coder) -> Facts:
+    """What it takes and gives."""
+    return {
+        "bits": coder.bits,
+        "epoch": coder.epoch,
+        "columns": coder.features.inputs,
+        "features": features(coder.features),
+        "bytes": coder.nbytes,
+    }
+
+
+def of_coders(coders: Coders) -> Facts:
+    """Those of all epochs."""
+    each = [of_coder(coders[epoch]) for epoch in coders]
+    return {"epochs": list(coders), "bytes": coders.nbytes, "coders": each}
+
+
+def of_codes(coded: Iterable[Coded], bits: int | None = None) -> Facts:
+    """How many, of which epochs, and how balanced their bits are. Reads all of them."""
+    ones: dict[int, Any] = {}
+    counts: dict[int, int] = {}
+    for ids, codes in coded:
+        bits = codes.bits
+        counts[codes.epoch] = counts.get(codes.epoch, 0) + len(ids)
+        ones[codes.epoch] = ones.get(codes.epoch, 0) + _ones(codes)
+    shares = {epoch: ones[epoch] / counts[epoch] for epoch in sorted(ones)}
+    each = [
+        {
+            "epoch": epoch,
+            "codes": counts[epoch],
+            "balance": float(np.abs(2 * share - 1).mean()),
+            "constant": int(((share == 0) | (share == 1)).sum()),
+        }
+        for epoch, share in shares.items()
+    ]
+    return {"codes": sum(counts.values()), "bits": bits, "epochs": list(shares), "each": each}
+
+
+def _ones(codes: Codes) -> Any:
+    return codes.unpack().sum(axis=0, dtype=np.int64)
+
+
+def of_job(folder: Path) -> Facts:
+    """Where a job stands, and all that it has made."""
+    told: Facts = {"kind": "job", "job": _json(folder / "job.json") or {}}
+    told["running"] = is_locked(folder / "lock")
+    if (folder / KEPT).exists():
+        kept = load(folder / KEPT)
+        told |= {"finished": is_finished(told["job"], kept), "progress": kept.counts}
+    if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
+        told["codes"] = of_codes(coded_in(str(folder)))
+    for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
+        if path.exists():
+            told[name] = of_model(load(path), path)
+    return told
+
+
+def is_finished(job: Facts, kept: Checkpoint) -> bool | None:
+    """Whether the files that a job reads hold no more rows; None if they cannot be asked."""
+    told = job.get("source")
+    if not isinstance(told, dict) or "files" not in told:
+        return None
+    names = [name for name, _ in told["files"]]
+    options = {key: told[key] for key in ("columns", "ids", "format")}
+    try:
+        source = open_source(names, **options)
+        if source.identity() != told:
+            return None
+        return not any(len(chunk.ids) or chunk.rejects for chunk in source.read(kept.offset))
+    except StreambitsError:
+        return None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds a lock on the file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+
+
+def _finite(values: Facts) -> Facts:
+    """Without NaN, which JSON has not."""
+    return {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
+    }

@@ -1,0 +1,81 @@
+"""`streambits encode`: codes by a model, to standard output or to a folder, where it resumes."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streambits.cli import options
+from streambits.cli.job import Plan, Told, run, summarise, watching
+from streambits.errors import StorageError
+from streambits.jobs.encoding import Encoding, coder_of, model_file
+from streambits.jobs.open import Reading, open_any
+from streambits.jobs.rejects import Rejects
+from streambits.jobs.run import Job, Pace
+from streambits.jobs.stdout import StandardOutput
+from streambits.streams.connect import Source
+
+
+def encode(
+    model: Annotated[
+        Path, typer.Argument(help="A file of a learner or coder, or the folder of a job.")
+    ],
+    sources: options.Sources,
+    *,
+    out: Annotated[
+        str, typer.Option(help="A folder, where it resumes; - for JSON lines on stdout.")
+    ] = "-",
+    to: options.To = None,
+    columns: options.Columns = None,
+    ids: options.Ids = None,
+    format_: options.Format = None,
+    follow: options.Follow = False,
+    idle: options.Idle = None,
+    patience: options.Patience = None,
+    skip_bad: options.SkipBad = False,
+    rejects: Annotated[
+        Path | None, typer.Option(help="For --skip-bad without a folder: where bad rows go.")
+    ] = None,
+    commit_rows: options.CommitRows = options.PACE.rows,
+    commit_seconds: options.CommitSeconds = options.PACE.seconds,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    log_json: options.LogJson = False,
+    metrics_port: options.MetricsPort = None,
+) -> None:
+    """Give rows their codes by a model that was learned before, which stays as it is.
+
+    With --out, OUT gets codes/ and, with --skip-bad, rejects.jsonl, and after a crash or a signal
+    the same command goes on. Without it, codes are lines on stdout, in hexadecimal.
+    """
+    here = out == "-"
+    if here and (to or as_json):
+        raise typer.BadParameter("--to and --json need a folder: name one with --out")
+    if skip_bad and here and rejects is None:
+        raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
+    if rejects and not (skip_bad and here):
+        raise typer.BadParameter("--rejects is for --skip-bad without --out")
+    coder = coder_of(model)
+    work = Encoding(coder, str(model))
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    told = Told(as_json, quiet, log_json, metrics_port)
+    if here:
+        _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
+        return
+    settings = {"model": _fingerprint(model_file(model))}
+    plan = Plan("encode", source, work, settings, Path(out), coder.bits, to, skip_bad=skip_bad)
+    run(plan, Pace(commit_rows, commit_seconds), told)
+
+
+def _to_stdout(source: Source, work: Encoding, rejects: Rejects, told: Told) -> None:
+    if rejects.path is not None and rejects.path.exists():
+        raise StorageError(f"{rejects.path} exists already: choose another file for bad rows")
+    with watching("encode", told) as watchers:
+        end = Job(source, work, StandardOutput(), rejects, watchers=watchers).run()
+    summarise("encode", end, told, "standard output", str(rejects.path))
+
+
+def _fingerprint(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

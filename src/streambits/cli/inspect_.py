@@ -1,0 +1,121 @@
+"""`streambits inspect`: what a model, an index, codes or a job's folder hold."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import streambits
+from streambits.cli import progress
+from streambits.cli.describing import Facts, describe
+from streambits.cli.plot import plot
+
+NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
+WORDS = {
+    "bytes": "bytes in memory",
+    "certificate_relative": "of the energy",
+    "bits_changed": "bits changed",
+    "half_life": "half-life",
+}
+
+
+def inspect_(
+    path: Annotated[
+        str,
+        typer.Argument(help="A learner, coder, coders or index, codes in Parquet, a job's folder."),
+    ],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what a model, an index, codes or a job's folder hold.
+
+    The certificate bounds the error of the sketch, beside it as a share of the energy; the plot
+    shows the energies of its directions; bits changed is the share that the next coder of a
+    learner changes; balance is 0 where every bit is as often 0 as 1, and 1 where none changes.
+
+    Example: streambits inspect job/
+    """
+    with progress.working(progress.stderr(), f"reading {path}"):
+        facts = describe(path)
+    if as_json:
+        typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
+        return
+    console = Console(highlight=False)
+    for part in parts(path, facts):
+        console.print(part, soft_wrap=isinstance(part, str), markup=False)
+
+
+def parts(title: str, facts: Facts) -> Iterator[Any]:
+    """Tables and plots, one below the other."""
+    yield from _job(facts) if facts["kind"] == "job" else ()
+    if facts["kind"] != "job":
+        yield _table(f"{title}: {facts['kind']}", facts)
+    if facts.get("spectrum"):
+        yield "\nspectrum of the sketch"
+        yield "\n".join(plot(facts["spectrum"], facts["bits"])) + "\n"
+    for name, caption in (("drift", "drift, the last looks"), ("each", "codes")):
+        if facts.get(name):
+            yield _listed(caption, facts[name])
+    if facts["kind"] == "coders":
+        yield _listed("coders", facts["coders"])
+
+
+def _job(facts: Facts) -> Iterator[Any]:
+    yield _table("job", _standing(facts) | _said(facts["job"]))
+    if "codes" in facts:
+        yield from parts("codes", {"kind": "codes", **facts["codes"]})
+    for name in ("model", "coders"):
+        if name in facts:
+            yield from parts(name, facts[name])
+
+
+def _standing(facts: Facts) -> Facts:
+    """How far a job is."""
+    ends = {True: "finished", False: "not finished", None: "not running"}
+    state = "running" if facts["running"] else ends[facts.get("finished")]
+    counts = facts.get("progress", {})
+    return {"state": state} | {key: counts[key] for key in ("rows", "rejects") if key in counts}
+
+
+def _said(job: Facts) -> Facts:
+    """What a job was told to do."""
+    source = job.get("source")
+    files = source.get("files", []) if isinstance(source, dict) else []
+    if files:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        source = f"{files[0][0]}{more}"
+    told = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
+    return told | job.get("settings", {})
+
+
+def _table(title: str, facts: Facts) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, value in facts.items():
+        nested = name in NESTED and isinstance(value, list | dict)
+        if value is not None and name != "kind" and not nested:
+            table.add_row(WORDS.get(name, name), _text(name, value))
+    return table
+
+
+def _listed(title: str, rows: list[Facts]) -> Table:
+    table = Table(*rows[0], title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(_text(name, value) for name, value in row.items()))
+    return table
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in ("bits_changed", "certificate_relative"):
+        return f"{value:.3%}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int) and name not in ("epoch", "seed"):
+        return f"{value:,}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,144 @@
+"""What verbs that run a job share: its watchers, its folder, its summary."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+
+import streambits
+from streambits.cli.standing import standing_on
+from streambits.jobs.folder import Folder
+from streambits.jobs.logs import JsonLog, clean
+from streambits.jobs.rejects import Rejects
+from streambits.jobs.run import Job, Pace
+from streambits.jobs.standing import Standing, Watcher
+from streambits.jobs.work import Work
+from streambits.sinks import open_sink
+from streambits.streams.connect import Source
+
+
+class Told(NamedTuple):
+    """How a job is told about."""
+
+    as_json: bool = False
+    quiet: bool = False
+    log_json: bool = False
+    metrics_port: int | None = None
+
+
+class Plan(NamedTuple):
+    """A job in a folder. settings: what makes it this job; bits: of codes, None if it has none;
+    to: where they go, by default into the folder.
+    """
+
+    verb: str
+    source: Source
+    work: Work
+    settings: dict[str, Any]
+    out: Path
+    bits: int | None = None
+    to: str | None = None
+    skip_bad: bool = False
+
+
+def run(plan: Plan, pace: Pace, told: Told) -> None:
+    """Run a job, or go on with it, and say how it ended."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(Folder(plan.out, _description(plan)))
+        watchers = stack.enter_context(watching(plan.verb, told))
+        sink = None
+        if plan.bits is not None:
+            sink = open_sink(plan.to or f"parquet:{plan.out / 'codes'}", plan.bits)
+        rejects = Rejects(plan.out / "rejects.jsonl", skip=plan.skip_bad)
+        job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
+        end = job.run()
+    summarise(plan.verb, end, told, str(plan.out), str(rejects.path))
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    target = plan.to and _without_password(plan.to)
+    sink = {} if plan.bits is None else {"sink": target or "codes"}
+    source = plan.source.identity()
+    return {"verb": plan.verb, "settings": plan.settings, "source": source, **sink}
+
+
+def _without_password(target: str) -> str:
+    parts = urlsplit(target)
+    if "://" not in target:
+        return target
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+@contextmanager
+def watching(verb: str, told: Told) -> Iterator[list[Watcher]]:
+    """Those who are told where a job is."""
+    with ExitStack() as stack:
+        watchers: list[Watcher] = []
+        if told.metrics_port is not None:
+            from streambits.jobs.metrics import Metrics  # noqa: PLC0415 - an extra
+
+            metrics = stack.enter_context(Metrics(told.metrics_port))
+            watchers.append(metrics)
+            if not told.quiet and not told.log_json:
+                typer.echo(f"metrics: http://127.0.0.1:{metrics.port}/metrics", err=True)
+        if told.log_json:
+            watchers.append(stack.enter_context(_logging(JsonLog(verb))))
+        elif not told.quiet:
+            watchers.append(stack.enter_context(standing_on()))
+        yield watchers
+
+
+@contextmanager
+def _logging(log: JsonLog) -> Iterator[JsonLog]:
+    """What the library logs goes the same way."""
+    logger = logging.getLogger("streambits")
+    before = logger.propagate
+    logger.addHandler(log)
+    logger.propagate = False
+    try:
+        yield log
+    finally:
+        logger.removeHandler(log)
+        logger.propagate = before
+
+
+def summarise(verb: str, end: Standing, told: Told, out: str, rejects: str) -> None:
+    """How it ended: an object on stdout if asked, and a line or two on stderr."""
+    if told.as_json:
+        typer.echo(json.dumps(as_object(verb, end, out), allow_nan=False))
+    if told.quiet or told.log_json:
+        return
+    fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
+    typer.echo(f"{out}: {end.rows:,} rows, {fresh}epoch {end.epoch}", err=True)
+    if end.rejects:
+        typer.echo(f"{end.rejects:,} bad rows are in {rejects}", err=True)
+    if end.stopped:
+        typer.echo("stopped, and all of that is committed: the same command goes on", err=True)
+    elif end.rows and not end.fresh:
+        typer.echo("finished before: there is nothing new", err=True)
+
+
+def as_object(verb: str, end: Standing, out: str) -> dict[str, Any]:
+    """The same for programs."""
+    found: dict[str, Any] = clean(
+        {
+            "streambits": streambits.__version__,
+            "verb": verb,
+            "out": out,
+            "rows": end.rows,
+            "new_rows": end.fresh,
+            "bytes": end.bytes,
+            "rejects": end.rejects,
+            "epoch": end.epoch,
+            "certificate": end.certificate,
+            "seconds": round(end.seconds, 3),
+            "rows_per_second": round(end.rate, 1),
+            "stopped": end.stopped,
+        }
+    )
+    return found

@@ -1,0 +1,56 @@
+"""`streambits learn`: a model from one pass over a stream; it resumes."""
+
+from streambits.cli import options
+from streambits.cli.job import Plan, Told, run
+from streambits.jobs.learning import Learning
+from streambits.jobs.open import Reading, open_any
+from streambits.jobs.run import Pace
+from streambits.jobs.settings import LANDMARKS, Settings
+
+
+def learn(
+    sources: options.Sources,
+    *,
+    bits: options.Bits,
+    out: options.Out,
+    method: options.MethodName = options.Method.ssbc,
+    landmarks: options.Landmarks = LANDMARKS,
+    epochs: options.Epochs = None,
+    half_life: options.HalfLife = None,
+    bandwidth: options.Bandwidth = None,
+    epsilon: options.Epsilon = None,
+    seed: options.Seed = 0,
+    columns: options.Columns = None,
+    ids: options.Ids = None,
+    format_: options.Format = None,
+    follow: options.Follow = False,
+    idle: options.Idle = None,
+    patience: options.Patience = None,
+    skip_bad: options.SkipBad = False,
+    commit_rows: options.CommitRows = options.PACE.rows,
+    commit_seconds: options.CommitSeconds = options.PACE.seconds,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    log_json: options.LogJson = False,
+    metrics_port: options.MetricsPort = None,
+) -> None:
+    """Learn a model from a stream; `encode` then gives codes.
+
+    OUT gets model.safetensors and, with --skip-bad, rejects.jsonl. All is committed together now
+    and then: after a crash or a signal the same command goes on, and the end is the same to the
+    byte.
+    """
+    settings = Settings(
+        bits=bits,
+        method=method.value,
+        landmarks=landmarks,
+        epochs=options.as_epochs(epochs),
+        half_life=half_life,
+        bandwidth=bandwidth,
+        epsilon=epsilon,
+        seed=seed,
+    ).filled()
+    plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
+    run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

@@ -1,0 +1,78 @@
+"""Models wherever they lie: a file, or the folder of a job."""
+
+from pathlib import Path
+
+from streambits.coder import Coder
+from streambits.coders import Coders
+from streambits.errors import InputError, StorageError
+from streambits.index import HammingIndex
+from streambits.jobs.checkpoint import Checkpoint
+from streambits.learner import Learner
+from streambits.storage import load
+
+CODERS, MODEL = "coders.safetensors", "model.safetensors"
+KEPT = "checkpoint.safetensors"  # of a job that has not finished
+NAMES = (CODERS, MODEL, KEPT)
+Model = Learner | Coder | Coders
+
+
+def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -> Path:
+    """The file given, or the one in the job's folder `where`, or beside the codes `where`."""
+    if given is not None:
+        return _inside(given, names) if given.is_dir() else given
+    path = Path(where)
+    for folder in (path, path.resolve().parent):
+        for name in names:
+            if (folder / name).is_file():
+                return folder / name
+    raise InputError(f"there is no model in or beside {where}: name it with --model")
+
+
+def _inside(folder: Path, names: tuple[str, ...]) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    unfinished = (folder / "job.json").is_file()
+    raise StorageError(
+        f"{folder} has no {' or '.join(names)}"
+        + (": its job has not finished; the same command again goes on" if unfinished else "")
+    )
+
+
+def open_model(path: Path) -> Model:
+    """A learner, a coder or the coders of all epochs."""
+    found = load(path)
+    if isinstance(found, Checkpoint):
+        found = found.parts.get("coders") or found.parts.get("learner")
+        if found is None:
+            raise InputError(f"the job of {path} has learned nothing yet")
+    if isinstance(found, HammingIndex):
+        raise InputError(f"{path} holds an index, and a model is needed")
+    model: Model = found
+    return model
+
+
+def open_learner(path: Path) -> Learner:
+    """A learner, from its file or the folder of its job."""
+    path = _inside(path, (MODEL,)) if path.is_dir() else path
+    found = open_model(path)
+    if not isinstance(found, Learner):
+        raise InputError(f"{path} holds {type(found).__name__}, and a learner is needed")
+    return found
+
+
+def as_coder(model: Model) -> Coder:
+    """The coder of the newest epoch."""
+    if isinstance(model, Coders):
+        return model.newest
+    return model.coder() if isinstance(model, Learner) else model
+
+
+def check_width(width: int, coder: Coder, rows: str, path: Path) -> None:
+    """Refuse rows of other dimensions than the model's."""
+    inputs = coder.features.inputs
+    if width != inputs:
+        raise InputError(
+            f"the rows of {rows} have {width} numbers, and the model {path} was learned from rows "
+            f"of {inputs}: use rows and a model of the same dimensions"
+        )

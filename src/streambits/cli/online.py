@@ -1,0 +1,60 @@
+"""`streambits online`: every row gets its code before the next is read; it resumes."""
+
+from streambits.cli import options
+from streambits.cli.job import Plan, Told, run
+from streambits.jobs.online import Online
+from streambits.jobs.open import Reading, open_any
+from streambits.jobs.run import Pace
+from streambits.jobs.settings import LANDMARKS, REFRESH, Settings
+
+
+def online(
+    sources: options.Sources,
+    *,
+    bits: options.Bits,
+    out: options.Out,
+    to: options.To = None,
+    method: options.MethodName = options.Method.ssbc,
+    landmarks: options.Landmarks = LANDMARKS,
+    epochs: options.Epochs = None,
+    half_life: options.HalfLife = None,
+    bandwidth: options.Bandwidth = None,
+    epsilon: options.Epsilon = None,
+    seed: options.Seed = 0,
+    refresh: options.Refresh = REFRESH,
+    columns: options.Columns = None,
+    ids: options.Ids = None,
+    format_: options.Format = None,
+    follow: options.Follow = False,
+    idle: options.Idle = None,
+    patience: options.Patience = None,
+    skip_bad: options.SkipBad = False,
+    commit_rows: options.CommitRows = options.PACE.rows,
+    commit_seconds: options.CommitSeconds = options.PACE.seconds,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    log_json: options.LogJson = False,
+    metrics_port: options.MetricsPort = None,
+) -> None:
+    """Give every row of a stream its code at once, and learn from it.
+
+    OUT gets codes/, model.safetensors (the learner), coders.safetensors (what encodes queries in
+    every epoch) and, with --skip-bad, rejects.jsonl. All is committed together now and then: after
+    a crash or a signal the same command goes on, and the end is the same to the byte.
+    """
+    settings = Settings(
+        bits=bits,
+        method=method.value,
+        landmarks=landmarks,
+        epochs=options.as_epochs(epochs),
+        half_life=half_life,
+        bandwidth=bandwidth,
+        epsilon=epsilon,
+        seed=seed,
+        refresh=refresh,
+    ).filled()
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    plan = Plan(
+        "online", source, Online(settings), settings.plain(), out, bits, to, skip_bad=skip_bad
+    )
+    run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

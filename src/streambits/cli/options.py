@@ -1,0 +1,114 @@
+"""Options that several verbs share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streambits.jobs.run import Pace
+from streambits.jobs.settings import LANDMARKS, REFRESH
+
+PACE = Pace()
+
+
+class Method(StrEnum):
+    """Those of `jobs.settings.LEARNED`."""
+
+    ssbc = "ssbc"
+    rff_fd = "rff_fd"
+    osh = "osh"
+    frosh = "frosh"
+    pcah = "pcah"
+    itq = "itq"
+    unifdiag = "unifdiag"
+
+
+def _epochs(text: str | None) -> str | None:
+    if text is not None and text not in ("auto", "never") and not text.isdecimal():
+        raise typer.BadParameter("auto, never or a number of rows")
+    return text
+
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files, folders or globs; - for standard input; nats://host/stream; kafka://host/topic"
+    ),
+]
+Out = Annotated[Path, typer.Option(help="The folder of the job.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Columns with the numbers, commas between; for a broker, how many."),
+]
+Ids = Annotated[
+    str | None, typer.Option(help="The column of ids, or their name in a message; else counted.")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="Of the source, if its name does not tell.")
+]
+Follow = Annotated[bool, typer.Option(help="Of a broker: wait for more, without end.")]
+Idle = Annotated[
+    float | None, typer.Option(min=0, help="Of a broker: wait, and end after so many quiet seconds")
+]
+Patience = Annotated[
+    float | None, typer.Option(min=0, help="Seconds that a broker may be away; 60 by default.")
+]
+Bits = Annotated[int, typer.Option(min=1, help="Length of the codes.")]
+MethodName = Annotated[Method, typer.Option(help="How codes are learned.")]
+Landmarks = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Drawn at random from the first rows, ten for each, which wait for that. If a stream "
+        f"does not begin as it goes on, --epochs auto draws others; default {LANDMARKS}.",
+        show_default=False,
+    ),
+]
+Epochs = Annotated[
+    str | None,
+    typer.Option(
+        callback=_epochs,
+        help="When new landmarks are drawn and codes begin anew: auto (when the stream has moved; "
+        "the default of ssbc), never, or every so many rows.",
+    ),
+]
+HalfLife = Annotated[
+    float | None, typer.Option(help="Rows after which a row counts half; never by default.")
+]
+Bandwidth = Annotated[float | None, typer.Option(help="Of the affinity; by the landmarks.")]
+Epsilon = Annotated[float | None, typer.Option(help="The sketch has bits + bits / epsilon rows.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")]
+Refresh = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Rows between two coders. One takes as long as learning some thousand rows: fewer "
+        f"rows, better first codes and less speed; default {REFRESH}.",
+        show_default=False,
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(
+        help="Where codes go, by default Parquet files in the folder: another folder, a file "
+        ".jsonl, .index or .faiss, npy:folder, or postgresql://host/database?table=name."
+    ),
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Put bad rows aside, in a file, instead of stopping.")
+]
+CommitRows = Annotated[int, typer.Option(min=1, help="Rows between two commits, at most.")]
+CommitSeconds = Annotated[float, typer.Option(min=0.01, help="Seconds between commits, at most.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="JSON lines on stderr, for machines.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Serve Prometheus metrics there, on loopback only."),
+]
+
+
+def as_epochs(text: str | None) -> str | int | None:
+    """What the library calls it."""
+    return int(text) if text and text.isdecimal() else text

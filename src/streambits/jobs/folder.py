@@ -1,0 +1,152 @@
+"""The folder of a job: whose it is, who works in it, and how far that is."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from streambits._files import replacing
+from streambits.errors import StorageError
+from streambits.jobs.checkpoint import Checkpoint
+from streambits.storage import load, save
+
+FORMAT = 1
+TOLD = 3  # differences that a message names
+
+
+class Folder:
+    """job.json, lock and checkpoint.safetensors; used as a context, in which it is locked.
+
+    job: a JSON value that says what the job is: verb, settings, source and sink. A folder of
+    another job is refused, and so is one that another process works in.
+    """
+
+    def __init__(self, path: str | Path, job: dict[str, Any]) -> None:
+        self.path = Path(path)
+        self.job = json.loads(json.dumps({"format": FORMAT, **job}))
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        self._check_empty()
+        with told(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.path / "lock")
+        try:
+            self._own()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The last one, if there is any."""
+        if not self._kept.exists():
+            return None
+        found = load(self._kept)
+        if not isinstance(found, Checkpoint):
+            raise StorageError(f"{self._kept} holds a {type(found).__name__}, no checkpoint")
+        return found
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """From now on this is where the job is."""
+        save(checkpoint, self._kept)
+
+    @property
+    def _kept(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    def _check_empty(self) -> None:
+        """A folder with files and no job is not ours."""
+        with told(self.path):
+            files = list(self.path.iterdir()) if self.path.exists() else []
+        names = [file.name for file in files if not file.name.startswith(".")]
+        if "job.json" not in names and set(names) - {"lock"}:
+            raise StorageError(
+                f"{self.path} holds {min(set(names) - {'lock'})} and no job: choose another folder"
+            )
+
+    def _own(self) -> None:
+        file = self.path / "job.json"
+        if file.exists():
+            self._compare(_json(file))
+        else:
+            with replacing(file) as new:
+                new.write(json.dumps(self.job, indent=1).encode())
+        with told(self.path):
+            for left in self.path.glob(".*.new"):  # by one that was killed
+                left.unlink()
+
+    def _compare(self, there: Any) -> None:
+        found = list(differences(there, self.job))
+        if found:
+            more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
+            raise StorageError(
+                f"{self.path} belongs to another job: {', '.join(found[:TOLD])}{more}; give the "
+                f"same command as before, or choose another folder"
+            )
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Trouble with the disk in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be used: {error.strerror or error}") from error
+
+
+def differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
+    """What differs, in words.
+
+    >>> list(differences({"bits": 32, "seed": 0}, {"bits": 64, "seed": 0}))
+    ['bits is 32 there and 64 here']
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted({*there, *here}):
+            inner = f"{name} {key}" if name not in ("", "settings") else key
+            yield from differences(there.get(key), here.get(key), inner)
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for old, new in zip(there, here, strict=True):
+            yield from differences(old, new, name)
+    elif isinstance(there, list) and isinstance(here, list):
+        yield f"{name} are {len(there)} there and {len(here)} here"
+    elif there != here:
+        yield f"{name} is {_shown(there)} there and {_shown(here)} here"
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _locked(path: Path) -> int:
+    """A lock that ends with this process, however it ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 20).decode().strip()
+        os.close(descriptor)
+        raise StorageError(
+            f"another process{f' ({holder})' if holder else ''} works on the job in {path.parent}: "
+            f"wait until it is done, or stop it"
+        ) from None
+    os.truncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
+    return descriptor
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StorageError(f"{path} is damaged ({error}): choose another folder") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error

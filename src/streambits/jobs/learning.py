@@ -1,0 +1,71 @@
+"""Learning: the rows of a stream, from the first on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from streambits.codes import Coded
+from streambits.errors import InputError
+from streambits.jobs.settings import Settings, first_rows
+from streambits.jobs.work import Ids, Rows
+from streambits.learner import Learner
+from streambits.storage import save
+from streambits.streams import Batch
+
+
+class Learning:
+    """Gathers the first rows, draws landmarks from them, and learns them and all that follow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.learner: Learner | None = None
+        self._first: list[Batch] = []
+
+    @property
+    def ready(self) -> bool:
+        return not self._first
+
+    @property
+    def epoch(self) -> int:
+        return 0 if self.learner is None else self.learner.epoch
+
+    def take(self, ids: Ids, rows: Rows) -> Iterator[Coded]:
+        if self.learner is not None:
+            yield from self._work(self.learner, ids, rows)
+        elif len(ids):
+            self._first.append(Batch(ids, rows))
+            if sum(len(batch.ids) for batch in self._first) >= self.settings.gathered:
+                yield from self._start()
+
+    def rest(self) -> Iterator[Coded]:
+        if self.learner is None:
+            yield from self._start()
+
+    def _start(self) -> Iterator[Coded]:
+        if not self._first:
+            raise InputError("there are no rows that can be used")
+        rows = [batch.rows for batch in self._first]
+        self.learner = self.settings.learner(first_rows(rows, self.settings.gathered))
+        self._begin(self.learner)
+        for ids, some in self._first:
+            yield from self._work(self.learner, ids, some)
+        self._first = []
+
+    def _begin(self, learner: Learner) -> None:
+        pass
+
+    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[Coded]:
+        del ids
+        if len(rows):
+            learner.learn(rows)
+        yield from ()
+
+    def parts(self) -> dict[str, Any]:
+        return {} if self.learner is None else {"learner": self.learner}
+
+    def resume(self, parts: dict[str, Any]) -> None:
+        self.learner = parts.get("learner")
+
+    def save(self, folder: Path) -> None:
+        if self.learner is not None:
+            save(self.learner, folder / "model.safetensors")

@@ -1,0 +1,47 @@
+"""Logs for machines: a JSON object a line."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from streambits.jobs.standing import Standing
+
+
+class JsonLog(logging.Handler):
+    """A watcher, and a handler for the log of 'streambits'. Steps are not told, the rest is."""
+
+    def __init__(self, job: str, stream: TextIO | None = None) -> None:
+        super().__init__()
+        self._job, self._stream = job, stream or sys.stderr
+        self._rejects = 0
+
+    def __call__(self, event: str, standing: Standing) -> None:
+        """One line, and one more where rows were put aside since the last."""
+        if event == "step":
+            return
+        if standing.rejects > self._rejects:
+            self._line("rejects", count=standing.rejects, new=standing.rejects - self._rejects)
+        self._rejects = standing.rejects
+        plain = standing._asdict() | {"seconds": round(standing.seconds, 3)}
+        plain["drift"] = standing.drift._asdict() if standing.drift else None
+        self._line(event, **plain, rows_per_second=round(standing.rate, 1))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A message of the library, such as one about a server that went away."""
+        self._line("log", level=record.levelname.lower(), message=record.getMessage())
+
+    def _line(self, event: str, **more: Any) -> None:
+        head = {"time": datetime.now(UTC).isoformat(), "job": self._job, "event": event}
+        self._stream.write(json.dumps(clean(head | more), allow_nan=False) + "\n")
+        self._stream.flush()
+
+
+def clean(value: Any) -> Any:
+    """With null in place of numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: clean(inner) for name, inner in value.items()}
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value

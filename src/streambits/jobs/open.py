@@ -1,0 +1,58 @@
+"""What a job reads: files, standard input, or a broker, by its name."""
+
+from typing import Any, NamedTuple
+
+from streambits.errors import InputError
+from streambits.streams.connect import Source
+from streambits.streams.sources import open_source
+
+BROKERS = {"nats": "NatsSource", "tls": "NatsSource", "kafka": "KafkaSource"}
+
+
+class Reading(NamedTuple):
+    """How to read. columns: names with commas between, or for a broker how many; ids: the column,
+    or the name in a message; follow, idle, patience: for brokers.
+    """
+
+    columns: str | None = None
+    ids: str | None = None
+    format: str | None = None
+    follow: bool = False
+    idle: float | None = None
+    patience: float | None = None
+
+
+def open_any(paths: list[str], how: Reading) -> Source:
+    """Files, folders and globs; - for standard input; nats:// or kafka:// for a broker."""
+    schemes = [path.partition("://")[0] for path in paths if "://" in path]
+    if not schemes:
+        live = [name for name in ("follow", "idle", "patience") if getattr(how, name)]
+        if live:
+            raise InputError(f"--{live[0]} is for brokers: files are read to their end")
+        names = how.columns.split(",") if how.columns else None
+        return open_source(paths, columns=names, ids=how.ids, format=how.format)
+    if len(paths) > 1 or schemes[0] not in BROKERS:
+        known = ", ".join(f"{scheme}://" for scheme in BROKERS)
+        raise InputError(f"{' '.join(paths)} is no source: name files, or one of {known}")
+    return _broker(paths[0], schemes[0], how)
+
+
+def _broker(url: str, scheme: str, how: Reading) -> Source:
+    settings: dict[str, Any] = {"follow": how.follow, "idle": how.idle}
+    if how.patience is not None:
+        settings["patience"] = how.patience
+    if how.format:
+        settings["format"] = how.format
+    if how.ids:
+        settings["id_key"] = how.ids
+    if how.columns:
+        if not how.columns.isdecimal():
+            raise InputError(f"columns is {how.columns!r}; for a broker it is a number")
+        settings["columns"] = int(how.columns)
+    if scheme == "kafka":
+        from streambits.streams.kafka import KafkaSource  # noqa: PLC0415 - an extra
+
+        return KafkaSource.from_url(url, **settings)
+    from streambits.streams.nats import NatsSource  # noqa: PLC0415 - an extra
+
+    return NatsSource.from_url(url, **settings)

@@ -1,0 +1,100 @@
+"""Reader: reads a source in a thread of its own, a bounded number of chunks ahead."""
+
+import queue
+import threading
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+
+from streambits.streams.connect import Chunk, Source
+
+AHEAD = 4  # chunks that wait
+TOGETHER = 8192  # rows that are handed on together, if they are there
+TICK = 0.2  # seconds
+PATIENCE = 2.0  # seconds for the thread to end
+
+
+class Reader:
+    """Iterate over it, inside its context: chunks, and None whenever none comes for a while.
+
+    What the source raises is raised here, after the chunks before it. Small chunks that are there
+    already are handed on as one. Memory: some chunks.
+    """
+
+    def __init__(self, source: Source, offset: Any) -> None:
+        self._source, self._offset = source, offset
+        self._queue: queue.Queue[Chunk | BaseException | None] = queue.Queue(AHEAD)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True, name="streambits-reader")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(PATIENCE)  # one that waits for a broker or for input is left behind
+
+    def __iter__(self) -> Iterator[Chunk | None]:
+        held: list[Chunk] = []
+        while True:
+            try:
+                found = self._queue.get(timeout=0 if held else TICK)
+            except queue.Empty:
+                yield together(held) if held else None
+                held = []
+                continue
+            if held and not (isinstance(found, Chunk) and _fits(held, found)):
+                yield together(held)
+                held = []
+            if not isinstance(found, Chunk):
+                if found is None:
+                    return
+                raise found
+            held.append(found)
+
+    def _read(self) -> None:
+        chunks = self._source.read(self._offset)
+        try:
+            for chunk in chunks:
+                if not self._put(chunk):
+                    return
+            self._put(None)
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._put(error)
+        finally:
+            getattr(chunks, "close", lambda: None)()
+
+    def _put(self, found: Chunk | BaseException | None) -> bool:
+        """Whether anyone still reads."""
+        while not self._over.is_set():
+            try:
+                self._queue.put(found, timeout=TICK)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def _fits(held: list[Chunk], chunk: Chunk) -> bool:
+    count = sum(len(one.ids) for one in held) + len(chunk.ids)
+    first = held[0].rows
+    return (
+        count <= TOGETHER
+        and first.dtype == chunk.rows.dtype
+        and first.shape[1:] == chunk.rows.shape[1:]
+    )
+
+
+def together(chunks: list[Chunk]) -> Chunk:
+    """Chunks that follow each other as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    return Chunk(
+        np.concatenate([chunk.ids for chunk in chunks]),
+        np.concatenate([chunk.rows for chunk in chunks]),
+        chunks[-1].offset,
+        tuple(chain.from_iterable(chunk.rejects for chunk in chunks)),
+    )

@@ -1,0 +1,45 @@
+"""What a job does with rows: learn them, encode them, or both."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.codes import Coded
+from streambits.learner import Learner
+
+Ids = NDArray[np.int64]
+Rows = NDArray[Any]
+
+
+class Work(Protocol):
+    """ready: whether what was taken is in `parts`, so that it can be committed."""
+
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def learner(self) -> Learner | None: ...
+
+    def take(self, ids: Ids, rows: Rows) -> Iterator[Coded]:
+        """Rows in the order of the source; gives codes, perhaps of rows that came before."""
+        ...
+
+    def rest(self) -> Iterator[Coded]:
+        """No more rows come for now."""
+        ...
+
+    def parts(self) -> dict[str, Any]:
+        """What was learned."""
+        ...
+
+    def resume(self, parts: dict[str, Any]) -> None:
+        """Go back to that."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what was learned for others to use."""
+        ...

@@ -1,0 +1,79 @@
+"""Every command of docs/first-hour.md, in order, against a PostgreSQL of our own."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.streams.sources import open_source
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "first-hour.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_spec = importlib.util.spec_from_file_location("sinks_conftest", ROOT / "tests/sinks/conftest.py")
+_sinks = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_sinks)
+postgres_server, postgres_url = _sinks.postgres_server, _sinks.postgres_url
+
+
+@pytest.fixture
+def database(postgres_url):
+    """The URL of a new database, which is dropped afterwards."""
+    psycopg = pytest.importorskip("psycopg")
+    name = f"first_hour_{os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as link:
+        link.execute(f"CREATE DATABASE {name}")
+    yield urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
+    with psycopg.connect(postgres_url, autocommit=True) as link:
+        link.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def run(language, text, folder, database):
+    """What a block prints; of SQL, what the database answers."""
+    if language == "sql":
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(database, autocommit=True) as link:
+            found = link.execute(text)
+            return found.fetchall() if found.description else []
+    command = {"sh": ["bash", "-euc"], "python": [sys.executable, "-c"]}[language]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [*command, text],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "DATABASE": database},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_every_command_of_the_first_hour(tmp_path, database):
+    blocks = BLOCK.findall(PAGE.read_text())
+    assert {language for language, _ in blocks} == {"python", "sh", "sql"}
+    assert sum(text.count("streambits ") for language, text in blocks if language == "sh") >= 8
+    *_, answer = [run(*block, tmp_path, database) for block in blocks]
+    assert answer == nearest(tmp_path)
+
+
+def nearest(folder):
+    """The same answer from an index in memory."""
+    coder = sb.load(folder / "job" / "model.safetensors").coder()
+    index = sb.HammingIndex(64)
+    for ids, rows, *_ in open_source(folder / "embeddings", ids="id").read():
+        index.add(coder.encode(rows), ids)
+    hits = index.search(coder.encode(np.load(folder / "queries.npy")), 5)
+    return [
+        (query, name, float(distance))
+        for query, (names, distances) in enumerate(zip(hits.ids, hits.distances, strict=True))
+        for name, distance in zip(names.tolist(), distances.tolist(), strict=True)
+    ]

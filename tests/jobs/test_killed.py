@@ -1,0 +1,96 @@
+"""Jobs that are killed at random moments, and started again until they are done.
+
+12 kills of each kind, and 4 over NATS; with STREAMBITS_SLOW=1 100 and 20.
+"""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from streambits.streams.code_files import read_codes
+
+SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
+KILLS, NATS_KILLS = (100, 20) if SLOW else (12, 4)
+LEARN = ["--bits", 8, "--landmarks", 40, "--skip-bad", "--quiet"]
+ONLINE = [*LEARN, "--refresh", 700]
+
+
+def kill_until(jobs, command, kills, tmp_path, content):
+    """Jobs in new folders, one after the other, until there were enough kills."""
+    wanted = content(tmp_path / "alone")
+    seconds = jobs.whole([*command, "--out", tmp_path / "timed"])
+    assert content(tmp_path / "timed") == wanted
+    found = tries = 0
+    while found < kills:
+        tries += 1
+        folder = tmp_path / f"killed{tries}"
+        found += jobs.killed([*command, "--out", folder], min(seconds, 2.0))
+        assert content(folder) == wanted
+        assert not list(folder.rglob(".*.new"))
+    return found
+
+
+def test_online_over_parquet(jobs, moving, moving_files, tmp_path, content):
+    command = ["online", moving_files, *ONLINE]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    kinds = {name.partition("/")[0] for name in wanted}
+    assert kinds == {"codes", "model.safetensors", "coders.safetensors", "rejects.jsonl"}
+    assert kill_until(jobs, command, KILLS, tmp_path, content) >= KILLS
+    coded = list(read_codes(tmp_path / "killed1" / "codes"))
+    assert len({codes.epoch for _, codes in coded}) > 1
+    good = np.flatnonzero(np.isfinite(moving).all(axis=1))
+    assert sorted(i for ids, _ in coded for i in ids.tolist()) == good.tolist()
+    assert len(wanted["rejects.jsonl"].splitlines()) == len(moving) - len(good)
+
+
+@pytest.mark.parametrize("where", ["codes.jsonl", "npy"])
+def test_online_to_another_sink(where, jobs, moving_files, tmp_path, content):
+    def command(name):
+        target = tmp_path / name / where
+        target.parent.mkdir()
+        to = f"npy:{target}" if where == "npy" else str(target)
+        return ["online", moving_files, *ONLINE, "--to", to]
+
+    def bytes_of(name):
+        path = tmp_path / name / where
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        return {file.name: file.read_bytes() for file in files}
+
+    seconds = jobs.whole([*command("alone"), "--out", tmp_path / "job"])
+    kills = tries = 0
+    while kills < 4:
+        tries += 1
+        name = f"killed{tries}"
+        kills += jobs.killed([*command(name), "--out", tmp_path / f"job{tries}"], seconds)
+        assert bytes_of(name) == bytes_of("alone")
+        assert content(tmp_path / f"job{tries}") == content(tmp_path / "job")
+
+
+def test_learn(jobs, moving_files, tmp_path, content):
+    command = ["learn", moving_files, *LEARN]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    assert set(wanted) == {"model.safetensors", "rejects.jsonl"}
+    kill_until(jobs, command, 6, tmp_path, content)
+
+
+def test_encode(jobs, moving_files, tmp_path, content):
+    jobs.whole(["learn", moving_files, *LEARN, "--out", tmp_path / "model"])
+    command = ["encode", tmp_path / "model", moving_files, "--skip-bad", "--quiet"]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    assert set(wanted) >= {"codes/part-000000.parquet", "rejects.jsonl"}
+    kill_until(jobs, command, 6, tmp_path, content)
+
+
+def test_online_over_nats(jobs, moving, nats_server, tmp_path, content):
+    rows = [json.dumps(row).encode() for row in moving.astype(float).tolist()]
+    nats_server.publish("killed", rows)
+    command = ["online", f"{nats_server.url}/killed", *ONLINE]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    assert len(wanted["rejects.jsonl"].splitlines()) == 18
+    assert kill_until(jobs, command, NATS_KILLS, tmp_path, content) >= NATS_KILLS

@@ -1,0 +1,74 @@
+"""What a job gives is what the library gives."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.streams.code_files import read_codes
+
+SETTINGS = ["--bits", 8, "--landmarks", 40, "--refresh", 700, "--quiet"]
+
+
+def held(folder):
+    """id: (epoch, code)."""
+    return {
+        key: (codes.epoch, code.tobytes())
+        for ids, codes in read_codes(folder)
+        for key, code in zip(ids.tolist(), codes.packed, strict=True)
+    }
+
+
+def online(learner, rows, coders):
+    found = {}
+    for ids, codes in sb.encode_online(learner, [rows], refresh=700, coders=coders):
+        for key, code in zip(ids.tolist(), codes.packed, strict=True):
+            found[key] = (codes.epoch, code.tobytes())
+    return found
+
+
+@pytest.mark.parametrize("epochs", ["auto", "never", "1536"])
+def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, fingerprint):
+    rows = np.nan_to_num(moving)
+    as_parquet(tmp_path / "rows.parquet", rows)
+    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--epochs", epochs]
+    jobs.whole([*command, "--out", tmp_path / "job"])
+    landmarks = sb.reservoir([rows[:400]], 40)
+    policy = int(epochs) if epochs.isdecimal() else epochs
+    learner, coders = sb.ssbc(landmarks, 8, epochs=policy), sb.Coders()
+    assert held(tmp_path / "job" / "codes") == online(learner, rows, coders)
+    assert fingerprint(sb.load(tmp_path / "job" / "coders.safetensors")) == fingerprint(coders)
+    assert fingerprint(sb.load(tmp_path / "job" / "model.safetensors")) == fingerprint(learner)
+
+
+@pytest.mark.parametrize("method", ["osh", "itq", "rff_fd"])
+def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
+    rows = np.nan_to_num(moving)
+    as_parquet(tmp_path / "rows.parquet", rows)
+    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--method", method]
+    jobs.whole([*command, "--out", tmp_path / "job"])
+    learner = sb.METHODS[method](sb.reservoir([rows[:400]], 40), 8)
+    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.Coders())
+
+
+def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
+    rows = np.nan_to_num(moving)
+    as_parquet(tmp_path / "rows.parquet", rows)
+    settings = ["--bits", 8, "--landmarks", 40, "--epochs", "never", "--quiet"]
+    jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
+    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8).learn(rows)
+    for model in ("job", "job/model.safetensors"):
+        name = f"codes-{model.replace('/', '-')}"
+        command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--quiet"]
+        jobs.whole([*command, "--out", tmp_path / name])
+        wanted = learner.coder().encode(rows).packed
+        found = held(tmp_path / name / "codes")
+        assert [found[i] for i in range(len(rows))] == [(0, code.tobytes()) for code in wanted]
+
+
+def test_few_rows_are_all_landmarks(jobs, moving, as_parquet, tmp_path):
+    rows = moving[100:160]
+    as_parquet(tmp_path / "rows.parquet", rows)
+    settings = ["--bits", 8, "--landmarks", 500, "--quiet"]
+    jobs.whole(["online", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
+    learner = sb.load(tmp_path / "job" / "model.safetensors")
+    assert (learner.features.width, learner.seen) == (60, 60)
