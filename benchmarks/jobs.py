@@ -9,6 +9,7 @@ its own, whose resident memory is looked at while it runs. Its speed is compared
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -43,13 +44,14 @@ def make(path: Path, rows: int) -> None:
             writer.write_table(pa.Table.from_arrays([lists], schema=schema), PIECE // 4)
 
 
-def in_memory(pieces: int = 1) -> float:
-    """Rows a second of `learn` and `encode`."""
-    rows = np.concatenate([rows_of(piece) for piece in range(pieces)])
-    start = time.perf_counter()
+def in_memory() -> tuple[float, float]:
+    """Rows a second of `learn` and `encode`, and a second of the processor."""
+    rows = np.concatenate([rows_of(piece) for piece in range(3)])
+    start, used = time.perf_counter(), time.process_time()
     learner = sb.ssbc(rows[:LANDMARKS], BITS).learn(rows)
     learner.coder().encode(rows)
-    return len(rows) / (time.perf_counter() - start)
+    count = len(rows)
+    return count / (time.perf_counter() - start), count / (time.process_time() - used)
 
 
 def online(path: Path, out: Path, *more: str) -> tuple[float, list[float]]:
@@ -77,15 +79,18 @@ def main() -> None:
         path = Path(folder) / "rows.parquet"
         make(path, options.rows)
         print(f"{options.rows:,} x {COLUMNS} float32 rows, {path.stat().st_size / 1e9:.2f} GB")
-        before = in_memory()
+        before, busy = in_memory()
         speed, seen = online(path, Path(folder) / "job", *more)
-        after = in_memory()
+        after, busy_after = in_memory()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = options.rows / (used.ru_utime + used.ru_stime)
     half = len(seen) // 2
     print(f"peak resident memory  {max(seen):8.0f} MB")
     print(f"  first half, second  {max(seen[:half]):8.0f} MB {max(seen[half:]):8.0f} MB")
     print(f"online                {speed:8,.0f} rows/s")
     print(f"in memory             {before:8,.0f} rows/s before, {after:,.0f} after")
     print(f"ratio                 {2 * speed / (before + after):8.2f}")
+    print(f"ratio by processor    {2 * own / (busy + busy_after):8.2f}")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ Random codes, k = 10; our scan and FAISS take turns, with as many threads for on
 and the best of a few rounds counts. FAISS splits over queries, so one query is one thread there.
 Its threads spin while they wait, so beside another busy process two of them are far slower than
 one: such rows are marked as disturbed, and their ratio says nothing. Run it on a quiet machine.
-Then what a removal costs, the bytes a code takes, and what a second process pays for its first
-search, when the compiled kernels lie on disk.
+Then what four live epochs cost against one, what a removal costs, the bytes a code takes, how long
+a file takes to open, and what a second process pays for its first search, when the compiled kernels
+lie on disk.
 """
 
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -52,7 +54,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def against_faiss(bits: int, most: int) -> None:
     codes, queries = random_codes(CODES, bits, 0), random_codes(64, bits, 1)
-    ours, theirs = sb.HammingIndex(bits), faiss.IndexBinaryFlat(bits)
+    ours, theirs = sb.HammingIndex(bits, method="scan"), faiss.IndexBinaryFlat(bits)
     ours.add(codes)
     theirs.add(codes.packed)
     for asked in (queries, queries[:1]):
@@ -100,6 +102,41 @@ def removal() -> None:
     )
 
 
+def epochs() -> None:
+    """The same codes in one epoch and in four, with and without a scale for each query."""
+    codes, queries = random_codes(CODES, 64, 4), random_codes(64, 64, 5)
+    one, four = sb.HammingIndex(64, method="scan"), sb.HammingIndex(64, method="scan")
+    one.add(codes)
+    for epoch, part in enumerate(np.array_split(np.arange(CODES), 4)):
+        four.add(sb.Codes.known(codes.packed[part], 64, epoch), part)
+    rising = np.broadcast_to(np.arange(65.0), (64, 65))
+    for count in (64, 1):
+        asked = {e: sb.Codes.known(queries.packed[:count], 64, e) for e in range(4)}
+        scales = dict.fromkeys(range(4), rising[:count])
+        times = [
+            (
+                seconds(lambda q=queries[:count]: one.search(q, K)),
+                seconds(lambda a=asked, s=scales: four.search(a, K, scales=s)),
+            )
+            for _ in range(ROUNDS)
+        ]
+        alone, apart = (min(side) for side in zip(*times, strict=True))
+        print(f"four epochs / one, {count} queries: {apart / alone:.2f}")
+
+
+def opening() -> None:
+    """How long files of more and more codes take to save and to open."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "index.safetensors")
+        for count in (1_000_000, 10_000_000, 100_000_000):
+            index = sb.HammingIndex(64, method="scan")
+            index.add(random_codes(count, 64, 6))
+            saved = seconds(lambda i=index: sb.save(i, path))
+            del index
+            opened = min(seconds(lambda: sb.load(path)) for _ in range(3))
+            print(f"{count:12,} codes: saved in {saved:.2f} s, opened in {opened * 1e3:.2f} ms")
+
+
 def first_call() -> None:
     run = [sys.executable, "-c", FIRST]
     subprocess.run(run, check=True, capture_output=True)
@@ -118,7 +155,9 @@ def main() -> None:
     )
     for bits in (64, 256):
         against_faiss(bits, threads)
+    epochs()
     removal()
+    opening()
     first_call()
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
-PRIOR = 0.5  # rows without a miss that the smoothing adds
-REACH = 16  # the smoothing reaches bits / 16 bits to either side
+PRIOR = 3.0  # rows without a miss that the smoothing adds
+REACH = 32  # the smoothing reaches bits / 32 bits to either side
 
 
 def curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:

@@ -1,5 +1,7 @@
 """What a job gives is what the library gives."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,20 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     assert held(tmp_path / "job" / "codes") == online(learner, rows, coders)
     assert fingerprint(sb.load(tmp_path / "job" / "coders.safetensors")) == fingerprint(coders)
     assert fingerprint(sb.load(tmp_path / "job" / "model.safetensors")) == fingerprint(learner)
+
+
+def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parquet, tmp_path):
+    rows = np.nan_to_num(moving)
+    as_parquet(tmp_path / "rows.parquet", rows)
+    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--landmarks", 40, "--quiet"]
+    jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
+    learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8), [], [0]
+    ends += [512, 1024, 2048, 4096, 8192, len(rows)]
+    for start, end in itertools.pairwise(ends):
+        wanted += [code.tobytes() for code in learner.coder().encode(rows[start:end]).packed]
+        learner.learn(rows[start:end])
+    found = held(tmp_path / "job" / "codes")
+    assert [found[i] for i in range(len(rows))] == [(0, code) for code in wanted]
 
 
 @pytest.mark.parametrize("method", ["osh", "itq", "rff_fd"])

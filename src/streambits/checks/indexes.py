@@ -59,7 +59,7 @@ def check_allow(factory: Factory, codes: Codes) -> None:
 def check_order_of_insertion(factory: Factory, codes: Codes) -> None:
     """The order in which codes came leaves no trace."""
     order = np.random.default_rng(0).permutation(len(codes))
-    index, held = factory(), {}
+    index, held = factory(), dict[int, Any]()
     for part in np.array_split(order, 7):
         index.add(codes[part], part)
         held.update(zip(part.tolist(), codes[part].unpack(), strict=True))

@@ -107,7 +107,11 @@ def changed(learner: Learner) -> float | None:
     if last is None or not rows.shape[0]:
         return None
     before = Coder(learner.features, Projection.from_state(last), learner.epoch).encode(rows)
-    return float((before.unpack() != learner.coder().encode(rows).unpack()).mean())
+    try:
+        after = learner.coder().encode(rows)
+    except RankError:
+        return None
+    return float((before.unpack() != after.unpack()).mean())
 
 
 def of_coder(coder: Coder) -> Facts:
@@ -154,10 +158,12 @@ def _ones(codes: Codes) -> Any:
 
 def of_job(folder: Path) -> Facts:
     """Where a job stands, and all that it has made."""
-    told: Facts = {"kind": "job", "job": _json(folder / "job.json") or {}}
+    told: Facts = {"kind": "job", "job": _json(folder / "job.json")}
     told["running"] = is_locked(folder / "lock")
     if (folder / KEPT).exists():
         kept = load(folder / KEPT)
+        if not isinstance(kept, Checkpoint):
+            raise StorageError(f"{folder / KEPT} holds a {type(kept).__name__}, no checkpoint")
         told |= {"finished": is_finished(told["job"], kept), "progress": kept.counts}
     if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
         told["codes"] = of_codes(coded_in(str(folder)))
@@ -195,13 +201,16 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> Facts:
     try:
-        return json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
-        return None
+        return {}
     except (OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise StorageError(f"{path} is damaged: it holds no object")
+    return found
 
 
 def _finite(values: Facts) -> Facts:

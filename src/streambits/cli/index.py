@@ -40,8 +40,12 @@ def index(
         ),
     ] = Path("index.safetensors"),
     method: Annotated[
-        Method, typer.Option(help="scan, multi (tables), or auto: whichever proves faster.")
-    ] = Method.auto,
+        Method | None,
+        typer.Option(
+            help="scan, multi (tables), or auto: whichever proves faster. By default auto, and an "
+            "index keeps its own."
+        ),
+    ] = None,
     bits: Annotated[
         int | None,
         typer.Option(min=1, help="Length of codes that say none, if not whole bytes."),
@@ -56,8 +60,8 @@ def index(
     Example: streambits index job/ --out index.safetensors
     """
     with progress.working(progress.stderr(), f"gathering the codes of {codes}"):
-        found = open_index(codes, bits=bits, epoch=epoch, method=method.value)
-        if method is Method.multi:
+        found = open_index(codes, bits=bits, epoch=epoch, method=method)
+        if found.method == Method.multi:
             _build_tables(found)
         write_index(found, out)
     told = {

@@ -116,7 +116,8 @@ def summarise(verb: str, end: Standing, told: Told, out: str, rejects: str) -> N
     fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
     typer.echo(f"{out}: {end.rows:,} rows, {fresh}epoch {end.epoch}", err=True)
     if end.rejects:
-        typer.echo(f"{end.rejects:,} bad rows are in {rejects}", err=True)
+        bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
+        typer.echo(f"{bad} in {rejects}", err=True)
     if end.stopped:
         typer.echo("stopped, and all of that is committed: the same command goes on", err=True)
     elif end.rows and not end.fresh:

@@ -21,22 +21,30 @@ def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -
     if given is not None:
         return _inside(given, names) if given.is_dir() else given
     path = Path(where)
-    for folder in (path, path.resolve().parent):
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-    raise InputError(f"there is no model in or beside {where}: name it with --model")
+    found = _newest(path, names) or _newest(path.resolve().parent, names)
+    if found is None:
+        raise InputError(f"there is no model in or beside {where}: name it with --model")
+    return found
 
 
 def _inside(folder: Path, names: tuple[str, ...]) -> Path:
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    unfinished = (folder / "job.json").is_file()
-    raise StorageError(
-        f"{folder} has no {' or '.join(names)}"
-        + (": its job has not finished; the same command again goes on" if unfinished else "")
-    )
+    found = _newest(folder, names)
+    if found is None:
+        raise StorageError(f"{folder} has no {' or '.join(names)}")
+    return found
+
+
+def _newest(folder: Path, names: tuple[str, ...]) -> Path | None:
+    """The first of the files; a checkpoint only if it is newer: then the job goes on."""
+    there = [folder / name for name in names if (folder / name).is_file()]
+    ended = [path for path in there if path.name != KEPT]
+    if ended and (len(ended) == len(there) or _time(there[-1]) <= max(map(_time, ended))):
+        return ended[0]
+    return there[-1] if there else None
+
+
+def _time(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def open_model(path: Path) -> Model:
@@ -45,7 +53,7 @@ def open_model(path: Path) -> Model:
     if isinstance(found, Checkpoint):
         found = found.parts.get("coders") or found.parts.get("learner")
         if found is None:
-            raise InputError(f"the job of {path} has learned nothing yet")
+            raise InputError(f"{path} has no model: name one with --model")
     if isinstance(found, HammingIndex):
         raise InputError(f"{path} holds an index, and a model is needed")
     model: Model = found

@@ -5,7 +5,7 @@ from streambits.cli.job import Plan, Told, run
 from streambits.jobs.online import Online
 from streambits.jobs.open import Reading, open_any
 from streambits.jobs.run import Pace
-from streambits.jobs.settings import LANDMARKS, REFRESH, Settings
+from streambits.jobs.settings import LANDMARKS, Settings
 
 
 def online(
@@ -21,7 +21,7 @@ def online(
     bandwidth: options.Bandwidth = None,
     epsilon: options.Epsilon = None,
     seed: options.Seed = 0,
-    refresh: options.Refresh = REFRESH,
+    refresh: options.Refresh = None,
     columns: options.Columns = None,
     ids: options.Ids = None,
     format_: options.Format = None,

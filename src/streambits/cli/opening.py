@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,7 @@ def _of_job(folder: Path, bits: int | None) -> Iterator[Coded]:
 
 def _arrays(where: str, bits: int | None) -> Iterator[Coded]:
     ids, packed, epochs = (_array(Path(where, name)) for name in ARRAYS)
+    _check_packed(packed, where)
     if not len(ids) == len(packed) == len(epochs):
         raise StorageError(f"{where} has arrays of different lengths: {', '.join(ARRAYS)}")
     yield from Rows(ids, packed, epochs).coded(bits or 8 * packed.shape[1])
@@ -138,28 +140,39 @@ def _arrays(where: str, bits: int | None) -> Iterator[Coded]:
 
 def _packed(where: str, bits: int | None, epoch: int) -> Iterator[Coded]:
     packed = _array(Path(where))
+    _check_packed(packed, where)
+    if len(packed):
+        yield Coded(np.arange(len(packed)), Codes(packed, bits or 8 * packed.shape[1], epoch))
+
+
+def _check_packed(packed: Any, where: str) -> None:
     if packed.ndim != 2 or packed.dtype != np.uint8:
         raise InputError(
             f"{where} has shape {packed.shape} and type {packed.dtype}: packed codes are (n, bytes)"
             f" of uint8; rows are encoded first, by streambits encode"
         )
-    if len(packed):
-        yield Coded(np.arange(len(packed)), Codes(packed, bits or 8 * packed.shape[1], epoch))
 
 
 def _array(path: Path) -> Any:
     try:
-        return np.load(path, mmap_mode="r")
+        found = np.load(path, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise StorageError(f"{path} cannot be read as .npy: {error}") from error
+    if not isinstance(found, np.ndarray):
+        raise StorageError(f"{path} cannot be read as .npy: it holds several arrays")
+    return found
 
 
 def _lines(where: str, bits: int | None) -> Iterator[Coded]:
     if where == "-":
-        yield from _parsed(sys.stdin, "standard input", bits)
+        lines = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+        yield from _parsed(lines, "standard input", bits)
         return
-    with Path(where).open(encoding="utf-8") as file:
-        yield from _parsed(file, where, bits)
+    try:
+        with Path(where).open(encoding="utf-8", errors="replace") as file:
+            yield from _parsed(file, where, bits)
+    except OSError as error:
+        raise StorageError(f"{where} cannot be read: {error.strerror}") from error
 
 
 def _parsed(lines: Iterable[str], name: str, bits: int | None) -> Iterator[Coded]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streambits.jobs.run import Pace
-from streambits.jobs.settings import LANDMARKS, REFRESH
+from streambits.jobs.settings import LANDMARKS
 
 PACE = Pace()
 
@@ -80,12 +80,11 @@ Bandwidth = Annotated[float | None, typer.Option(help="Of the affinity; by the l
 Epsilon = Annotated[float | None, typer.Option(help="The sketch has bits + bits / epsilon rows.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")]
 Refresh = Annotated[
-    int,
+    int | None,
     typer.Option(
         min=1,
-        help="Rows between two coders. One takes as long as learning some thousand rows: fewer "
-        f"rows, better first codes and less speed; default {REFRESH}.",
-        show_default=False,
+        help="Rows between two coders; by default whenever the rows have doubled, and then every "
+        "65,536: one takes as long as learning some thousand rows.",
     ),
 ]
 To = Annotated[

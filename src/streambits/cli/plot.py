@@ -11,7 +11,7 @@ def plot(energies: Sequence[float], bits: int, *, width: int = 60, height: int =
     r"""Energies on a scale of powers of ten, the strongest first, and where the bits end.
 
     >>> print("\n".join(plot([1.0, 0.1, 0.01, 0.001], 2, height=2)))
-        1 |█▆
+        1 |█▃
           |██▆▁
     0.001 +-^--
             2 bits of 4 directions

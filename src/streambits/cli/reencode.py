@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from streambits._files import sync_folder
 from streambits.cli import progress
 from streambits.cli.models import (
     CODERS,
@@ -153,6 +154,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         beside.mkdir()
         yield beside
         beside.rename(out)
+        sync_folder(out.parent)
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error.strerror or error}") from error
     finally:

@@ -75,14 +75,13 @@ def search(
     with progress.working(console, f"opening {where}"):
         ids_only = None if allow is None else read_ids(allow)
         finder = replace(open_finder(where, model), k=k, real=real, radius=radius, allow=ids_only)
-    with progress.working(console, f"searching {len(finder.index):,} codes by {finder.path}"):
-        chunks = _usable(source, console)
-        found = (
-            finder.answers(chunks, source.name)
-            if rows is None
-            else finder.reranked(chunks, source.name, rows)
-        )
-        show(found, as_json)
+    chunks = _usable(source, console)
+    if rows is None:
+        found = finder.answers(chunks, source.name)
+    else:
+        found = finder.reranked(chunks, source.name, rows)
+    console.print(f"searching {len(finder.index):,} codes by {finder.path}", soft_wrap=True)
+    show(found, as_json)
 
 
 def open_finder(where: str, model: Path | None) -> Finder:

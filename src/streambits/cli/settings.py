@@ -90,8 +90,10 @@ def read(path: Path, verbs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
             raise typer.BadParameter(f"{path}: put {verb} into the table of a verb, like [online]")
         _check(verb, verbs, f"{path}: there is no verb {verb!r}")
         told[verb] = {key.replace("-", "_"): value for key, value in table.items()}
-        for key in told[verb]:
+        for key, value in told[verb].items():
             _check(key, verbs[verb], f"{path}: {verb} has no setting {key!r}")
+            if isinstance(value, dict):
+                raise typer.BadParameter(f"{path}: {key} of {verb} is a table, not a value")
     return told
 
 
@@ -135,7 +137,7 @@ def _plain(value: Any, option: Any) -> Any:
     if getattr(option, "multiple", False):
         parts = value.split(",") if isinstance(value, str) else value
         return [_text(part) for part in (parts if isinstance(parts, list) else [parts])]
-    return _text(value)
+    return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
 
 
 def _text(value: Any) -> str:

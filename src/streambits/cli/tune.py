@@ -59,7 +59,7 @@ def tune(
     console = progress.stderr()
     source = open_source(rows, columns=names(columns), ids=ids, format=format)
     with progress.working(console, f"drawing {sample:,} rows from {source.name}"):
-        drawn = draw(source, sample, seed)
+        drawn = draw(source, sample, seed, console)
     with progress.working(console, f"trying settings, {seconds:g} s and a little more"):
         tuned = choose(
             drawn, bits, target=target.value, seconds=seconds, landmarks=landmarks, seed=seed
@@ -72,15 +72,18 @@ def tune(
         out.print(f"chosen: {tuned.choice}\n\n{toml(tuned)}", soft_wrap=True, markup=False)
 
 
-def draw(source: Source, size: int, seed: int) -> Any:
+def draw(source: Source, size: int, seed: int, console: Console) -> Any:
     """A uniform sample of the rows of a source, in one pass."""
-    held: Reservoir | None = None
+    held, bad = None, 0
     for chunk in source.read():
+        bad += len(chunk.rejects)
         if len(chunk.rows):
             held = held or Reservoir(size, chunk.rows, inputs=chunk.rows.shape[1], seed=seed)
             held.update(chunk.rows)
     if held is None:
         raise InputError(f"{source.name} has no row that can be used")
+    if bad:
+        console.print(f"left out: {bad:,} bad rows")
     return held.rows
 
 

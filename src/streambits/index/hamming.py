@@ -42,8 +42,8 @@ class HammingIndex:
     >>> index.remove([10])
     >>> [hits.ids.tolist() for hits in index.within(Codes.from_bits([[0, 0, 1]]), radius=2)]
     [[20, 30]]
-    >>> len(index), 10 in index, list(index)
-    (2, False, [20, 30])
+    >>> len(index), 10 in index, list(index), index.has([10, 20]).tolist()
+    (2, False, [20, 30], [False, True])
     """
 
     def __init__(self, bits: int, *, method: str = "auto") -> None:

@@ -51,7 +51,10 @@ def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Que
             raise EpochError(f"the codes given for epoch {epoch} are of epoch {values.epoch}")
         return Query(values.words(), _repeated(weights, len(values)))
     rows = to_numpy(double(as_rows(values, width=bits, name="queries")))
-    cost = np.abs(rows) if weights is None else np.abs(rows) * weights
+    with np.errstate(over="ignore"):
+        cost = np.abs(rows) if weights is None else np.abs(rows) * weights
+    if not np.isfinite(cost).all():
+        raise InputError("queries times weights overflow: scale one of them down")
     return Query(Codes.from_bits(rows > 0).words(), cost)
 
 

@@ -47,11 +47,18 @@ def _split(queries: Words, step: int) -> list[Words]:
     return [queries[i : i + step] for i in range(0, len(queries), step)]
 
 
-def _ranges(end: int, width: int, workers: int) -> list[tuple[int, int]]:
-    """Whole chunks, about as many for every thread."""
-    count = max(1, min(workers, end * width // SHARE))
-    step = -(-end // (count * kernels.CHUNK)) * kernels.CHUNK
+def ranges(words: int, end: int, workers: int, *, block: int, share: int) -> list[tuple[int, int]]:
+    """Spans of whole blocks, about as many for every thread.
+
+    words: in all; share: words that a thread should have for the start of it to pay.
+    """
+    count = max(1, min(workers, words // share))
+    step = -(-end // (count * block)) * block
     return [(i, min(i + step, end)) for i in range(0, end, step)]
+
+
+def _spans(words: Words, end: int, workers: int) -> list[tuple[int, int]]:
+    return ranges(end * len(words), end, workers, block=kernels.CHUNK, share=SHARE)
 
 
 def _nearest(
@@ -61,7 +68,7 @@ def _nearest(
         return kernels.nearest(words, alive, part, queries, min(k, part[1] - part[0]))  # type: ignore[no-any-return]
 
     with one_blas_thread() as workers:
-        found = list(ordered_map(work, _ranges(end, len(words), workers)))
+        found = list(ordered_map(work, _spans(words, end, workers)))
     if len(found) == 1:
         return found[0][0], found[0][1]
     far = np.int32(np.iinfo(np.int32).max)  # beyond all distances, where a range had fewer than k
@@ -81,7 +88,7 @@ def _within(
         return list(zip(np.split(places, ends[:-1]), np.split(distances, ends[:-1]), strict=True))
 
     with one_blas_thread() as workers:
-        found = list(ordered_map(work, _ranges(end, len(words), workers)))
+        found = list(ordered_map(work, _spans(words, end, workers)))
     return [_joined(parts) for parts in zip(*found, strict=True)]
 
 

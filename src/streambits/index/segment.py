@@ -10,9 +10,9 @@ from streambits.index.store import SLACK, Places, Store, Words
 from streambits.index.tables import Tables
 
 METHODS = ("auto", "scan", "multi")
-LEAST_CODES = 1 << 18  # below this a scan takes less than a millisecond
-MOST_WORDS = 2  # tables of longer codes have too many pieces to save anything
-PATIENCE = 1500  # queries scanned that cost as much as building tables does
+LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisecond
+MOST_WORDS = 4  # tables of longer codes take too much memory to build them unasked
+PATIENCE = 600  # queries scanned that cost as much as building tables does
 TRIAL = 16  # queries on which tables must beat the scan
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.index.kernels import weighted as kernels
-from streambits.index.scan import Alive, Places
+from streambits.index.scan import Alive, Places, ranges
 from streambits.index.store import Words
 
 Weights = NDArray[np.float64]
@@ -62,17 +62,11 @@ def _nearest(
         return kernels.nearest(codes, part, queries, min(k, part[1] - part[0]), shapes)  # type: ignore[no-any-return]
 
     with one_blas_thread() as workers:
-        found = list(ordered_map(work, _ranges(end, width, workers)))
+        spans = ranges(end * width, end, workers, block=kernels.BLOCK, share=SHARE)
+        found = list(ordered_map(work, spans))
     places, distances = (np.concatenate(side, axis=1) for side in zip(*found, strict=True))
     order = np.lexsort((places, distances))[:, :k]
     return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
-
-
-def _ranges(end: int, width: int, workers: int) -> list[tuple[int, int]]:
-    """Whole blocks, about as many for every thread."""
-    count = max(1, min(workers, end * width // SHARE))
-    step = -(-end // (count * kernels.BLOCK)) * kernels.BLOCK
-    return [(i, min(i + step, end)) for i in range(0, end, step)]
 
 
 def _relative(weights: Weights) -> tuple[Weights, Weights, Weights, Weights]:

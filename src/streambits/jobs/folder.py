@@ -110,7 +110,7 @@ def differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
     ['bits is 32 there and 64 here']
     """
     if isinstance(there, dict) and isinstance(here, dict):
-        for key in sorted({*there, *here}):
+        for key in {**here, **there}:
             inner = f"{name} {key}" if name not in ("", "settings") else key
             yield from differences(there.get(key), here.get(key), inner)
     elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):

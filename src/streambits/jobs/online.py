@@ -16,7 +16,7 @@ from streambits.storage import save
 
 
 class Online(Learning):
-    """Also encodes every row, as `flows.encode_online` does and with the same codes.
+    """Also encodes every row, as `flows.encode_online` does; with one `refresh`, the same codes.
 
     While the learner learns rows up to the next coder, another thread encodes them; if an epoch
     begins on the way, those after it are encoded again.
@@ -32,17 +32,17 @@ class Online(Learning):
         self.coder = learner.coder()
 
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[Coded]:
-        refresh = self.settings.refresh
         while len(rows):
             coder = self.coder or learner.coder()
-            some = rows[: refresh - learner.seen % refresh]
+            left = self.settings.until_refresh(learner.seen)
+            some = rows[:left]
             encoding = self._pool.submit(coder.encode, some)
             done = _learned(learner, some)
             codes = encoding.result()[:done]
             self.coders.note(coder, some[:done], codes)
             yield Coded(ids[:done], codes)
             ids, rows = ids[done:], rows[done:]
-            if learner.seen % refresh == 0 or learner.epoch != coder.epoch:
+            if done == left or learner.epoch != coder.epoch:
                 self.coder = learner.coder()
 
     def parts(self) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from streambits.methods import METHODS
 
 LEARNED = tuple(n for n, m in METHODS.items() if m.streams and n != "semi_supervised")  # no labels
 LANDMARKS = 500
-REFRESH = 32768  # rows; a new coder takes as long as learning some thousand
+SOONEST, LATEST = 512, 65536  # rows between two coders; one costs as much as some thousand rows
 SHARE = 10  # first rows for each landmark that is drawn from them
 
 
 class Settings(NamedTuple):
     """Those of the method that are None are left to it.
 
-    landmarks: drawn from the first rows, ten for each. refresh: rows between two coders.
+    landmarks: drawn from the first rows, ten for each. refresh: rows between two coders; None:
+    whenever the rows have doubled, from 512 on, and then every 65536.
     """
 
     bits: int
@@ -30,12 +31,23 @@ class Settings(NamedTuple):
     bandwidth: float | None = None
     epsilon: float | None = None
     seed: int = 0
-    refresh: int = REFRESH
+    refresh: int | None = None
 
     @property
     def gathered(self) -> int:
         """Rows from which landmarks are drawn."""
         return SHARE * self.landmarks
+
+    def until_refresh(self, seen: int) -> int:
+        """Rows from the `seen` ones to the next coder.
+
+        >>> [Settings(8).until_refresh(seen) for seen in (0, 512, 700, 65536)]
+        [512, 512, 324, 65536]
+        """
+        if self.refresh is not None or seen >= LATEST:
+            every = self.refresh or LATEST
+            return every - seen % every
+        return max(SOONEST, 1 << seen.bit_length()) - seen
 
     def filled(self) -> "Settings":
         """With the default of `epochs`, which is no method's own."""

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from streambits.index.kernels.bits import popcount
-from streambits.index.kernels.scan import CHUNK, _least, _measure
+from streambits.index.kernels.scan import CHUNK, least_of, measure
 
 PREFIX, DIGIT, DIGITS = 24, 11, 4  # bits of a key: those of the code, of a pass; passes
 END = 1 << DIGIT * DIGITS  # of all keys
@@ -165,9 +165,9 @@ def _open(tables: Any, t: int, table: Any, bucket: tuple[int, int], ask: Any) ->
     query, _, _, alive, found, state, memory = ask
     for low in range(bucket[0], bucket[1], CHUNK):
         measured = memory[: min(CHUNK, bucket[1] - low)]
-        if _least(table, low, low + len(measured), query) << SHIFT >= state[LIMIT]:
+        if least_of(table, low, low + len(measured), query) << SHIFT >= state[LIMIT]:
             continue
-        distance = _measure(table, low, query, measured)
+        distance = measure(table, low, query, measured)
         while distance << SHIFT < state[LIMIT]:
             following = FAR
             for i in range(len(measured)):

@@ -11,7 +11,7 @@ CHUNK = 1024  # places that stay in the first cache while all queries pass over 
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _measure(words: Any, low: int, query: Any, out: Any) -> Any:
+def measure(words: Any, low: int, query: Any, out: Any) -> Any:
     """Distances of the places from low on, filling `out`, by four words; gives the smallest."""
     size, count = len(out), len(words)
     high = low + size
@@ -41,13 +41,13 @@ def _measure(words: Any, low: int, query: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _least(words: Any, low: int, high: int, query: Any) -> Any:
+def least_of(words: Any, low: int, high: int, query: Any) -> Any:
     """The smallest distance among the places low to high of codes of 1, 2 or 4 words.
 
     These lengths are common, and keep all in registers; 0, which rules out nothing, for others.
     """
     count, size, least = len(words), high - low, 256
-    if count not in {1, 2, 4}:
+    if count != 1 and count != 2 and count != 4:  # noqa: PLR1714 - a set is built at every call
         return 0
     a, p = words[0, low:high], query[0]
     b, q = words[count // 2, low:high], query[count // 2]
@@ -66,11 +66,11 @@ def _least(words: Any, low: int, high: int, query: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
+def closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
     """Whether a place from low on lies closer than bound; if so `out` has the distances."""
-    if _least(words, low, low + len(out), query) >= bound:
+    if least_of(words, low, low + len(out), query) >= bound:
         return False
-    return _measure(words, low, query, out) < bound
+    return measure(words, low, query, out) < bound
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -115,7 +115,7 @@ def nearest(words: Any, alive: Any, span: tuple[int, int], queries: Any, k: int)
     for low in range(span[0], span[1], CHUNK):
         measured = memory[: min(CHUNK, span[1] - low)]
         for q in range(asked):
-            if not _closer(words, low, queries[q], bound[q], measured):
+            if not closer(words, low, queries[q], bound[q], measured):
                 continue
             if filled[q] > room - CHUNK:
                 old, below = filled[q], within[q] - counts[q, top[q]]
@@ -153,7 +153,7 @@ def within(words: Any, alive: Any, span: tuple[int, int], queries: Any, radius: 
         for low in range(span[0], span[1], CHUNK):
             measured = memory[: min(CHUNK, span[1] - low)]
             for q in range(len(queries)):
-                if _closer(words, low, queries[q], radius + 1, measured):
+                if closer(words, low, queries[q], radius + 1, measured):
                     for i in range(len(measured)):
                         if measured[i] <= radius and alive[low + i]:
                             if write:

@@ -32,7 +32,7 @@ class StandardInput:
 def _stream() -> AbstractContextManager[BinaryIO]:
     """A stream of our own: Python cannot end while a thread waits in its own `sys.stdin`."""
     try:
-        number = sys.stdin.fileno()
-    except (OSError, ValueError):  # put there by someone, without a file behind it
+        number = sys.stdin.buffer.fileno()
+    except (AttributeError, OSError, ValueError):  # put there by someone, without a file behind it
         return nullcontext(sys.stdin.buffer)
     return open(number, "rb", closefd=False)

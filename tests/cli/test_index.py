@@ -1,0 +1,109 @@
+"""`streambits index`: codes of all kinds in, an index, FAISS or Parquet out."""
+
+import json
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.interop.parquet import from_parquet
+from streambits.sinks import open_sink
+
+
+def pairs(index):
+    return [
+        (name, codes.epoch, code.tobytes())
+        for ids, codes in index.coded()
+        for name, code in zip(ids.tolist(), codes.packed, strict=True)
+    ]
+
+
+@pytest.fixture
+def expected(job):
+    return pairs(from_parquet(job / "codes"))
+
+
+def test_a_job_becomes_an_index(command, job, tmp_path, expected):
+    out = tmp_path / "index.safetensors"
+    done = command("index", job, "--out", out, "--json")
+    assert done.code == 0, done.err
+    assert done.json == {
+        "out": str(out),
+        "codes": 5000,
+        "bits": 16,
+        "epochs": [0, 1],
+        "bytes": out.stat().st_size,
+    }
+    assert pairs(sb.load(out)) == expected
+    assert "5,000 codes of 16 bits" in command("index", job, "--out", out).out
+
+
+def test_round_the_formats(command, job, tmp_path, expected):
+    first, second = tmp_path / "a.parquet", tmp_path / "b.index"
+    assert command("index", job / "codes", "--out", first).code == 0
+    assert command("index", first, "--out", second, "--method", "multi").code == 0
+    found = sb.load(second)
+    assert (found.method, pairs(found)) == ("multi", expected)
+    assert "tables" in str(found.state())
+
+
+def test_faiss_and_back(command, one_epoch, tmp_path):
+    pytest.importorskip("faiss")
+    there, back = tmp_path / "x.faiss", tmp_path / "x.safetensors"
+    assert command("index", one_epoch, "--out", there).code == 0
+    assert command("index", there, "--out", back, "--epoch", 1).code == 0
+    assert pairs(sb.load(back)) == pairs(from_parquet(one_epoch / "codes"))
+
+
+def test_faiss_refuses_two_epochs(fails, job, tmp_path):
+    pytest.importorskip("faiss")
+    assert "epochs 0, 1" in fails("index", job, "--out", tmp_path / "x.faiss")
+    assert not (tmp_path / "x.faiss").exists()
+
+
+@pytest.mark.parametrize("kind", ["npy:codes", "codes.jsonl"])
+def test_other_sinks(command, job, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    sink = open_sink(kind, 16)
+    for ids, codes in from_parquet(job / "codes").coded():
+        sink.write(ids, codes)
+    sink.close()
+    assert command("index", kind.removeprefix("npy:")).code == 0
+    assert pairs(sb.load("index.safetensors")) == pairs(from_parquet(job / "codes"))
+
+
+def test_packed_codes_in_npy(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    packed = np.random.default_rng(0).integers(0, 8, (100, 1), np.uint8)
+    np.save("packed.npy", packed)
+    assert command("index", "packed.npy", "--bits", 3).code == 0
+    found = sb.load("index.safetensors")
+    assert (found.bits, list(found)) == (3, list(range(100)))
+    assert (found.get(range(100)).packed == packed).all()
+
+
+def test_standard_input_and_the_last_code_of_an_id(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [{"id": 1, "code": "00", "epoch": 0}, {"id": 2, "code": "01", "epoch": 0}]
+    lines += [{"id": 1, "code": "ff", "epoch": 1}]
+    text = "\n".join(map(json.dumps, lines)).encode()
+    assert command("index", "-", stdin=text).code == 0
+    assert pairs(sb.load("index.safetensors")) == [(2, 0, b"\x01"), (1, 1, b"\xff")]
+
+
+def test_a_users_mistakes(fails, misused, job, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "nowhere does not exist" in fails("index", "nowhere")
+    assert "holds a Learner, not an index" in fails("index", job / "model.safetensors")
+    assert "rows are encoded first" in fails("index", job.parent / "rows.npy")
+    assert "line 1 of standard input holds no code" in fails("index", "-", stdin=b"1,2\n")
+    (tmp_path / "empty").mkdir()
+    assert "empty has no Parquet files" in fails("index", "empty")
+    (tmp_path / "learned").mkdir()
+    (tmp_path / "learned" / "job.json").write_text("{}")
+    assert "without codes" in fails("index", "learned")
+    (tmp_path / "bad.faiss").write_bytes(b"nonsense")
+    assert "cannot be read by FAISS" in fails("index", "bad.faiss")
+    assert ".safetensors, .index, .faiss, .parquet" in misused("index", job, "--out", "x.bin")
+    assert "cannot be written" in fails("index", job, "--out", "nowhere/x.index")
+    assert {path.name for path in tmp_path.iterdir()} == {"empty", "learned", "bad.faiss"}

@@ -1,0 +1,114 @@
+"""`streambits inspect`: everything that streambits writes."""
+
+import fcntl
+import json
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.cli.plot import plot
+from streambits.interop.parquet import from_parquet
+
+
+def test_a_learner(command, job):
+    learner = sb.load(job / "model.safetensors")
+    got = command("inspect", job / "model.safetensors", "--json").json
+    assert (got["kind"], got["rows"], got["bits"], got["epoch"]) == ("learner", 5000, 16, 1)
+    assert (got["columns"], got["epochs"], got["rotation"]) == (8, 3000, "itq")
+    assert (got["certificate"], got["bytes"]) == (learner.certificate, learner.nbytes)
+    energies = np.array(got["spectrum"])
+    assert len(energies) == 60
+    assert (np.diff(energies) <= 0).all()
+    expected = learner.certificate / (learner.sketch.weight * energies.sum())
+    assert got["certificate_relative"] == pytest.approx(expected)
+    assert 0 <= got["bits_changed"] < 0.1
+    assert [look["rows"] for look in got["drift"]][-1] == learner.drift[-1].rows
+
+
+def test_a_learner_for_people(command, job):
+    text = command("inspect", job / "model.safetensors").out
+    for expected in ("5,000", "certificate", "of the energy", "bits changed", "60 landmarks"):
+        assert expected in text
+    for expected in ("█", "16 bits of 60 directions", "drift, the last looks"):
+        assert expected in text
+
+
+def test_what_was_learned_nothing_yet(command, train, tmp_path):
+    for name in ("ssbc", "lsh", "itq"):
+        sb.save(sb.METHODS[name](train, 6), tmp_path / "new.safetensors")
+        got = command("inspect", tmp_path / "new.safetensors", "--json").json
+        assert (got["rows"], got["certificate_relative"], got["spectrum"]) == (0, None, [])
+        assert command("inspect", tmp_path / "new.safetensors").code == 0
+
+
+def test_coders_and_a_coder(command, job, tmp_path):
+    got = command("inspect", job / "coders.safetensors", "--json").json
+    assert (got["kind"], got["epochs"]) == ("coders", [0, 1])
+    assert [coder["bits"] for coder in got["coders"]] == [16, 16]
+    sb.save(sb.load(job / "coders.safetensors").newest, tmp_path / "coder.safetensors")
+    got = command("inspect", tmp_path / "coder.safetensors", "--json").json
+    assert (got["kind"], got["epoch"], got["columns"]) == ("coder", 1, 8)
+    assert "landmarks" in command("inspect", job / "coders.safetensors").out
+
+
+@pytest.mark.parametrize("kind", ["index", "codes"])
+def test_an_index_and_codes(command, job, tmp_path, kind):
+    index = from_parquet(job / "codes")
+    path = job / "codes"
+    if kind == "index":
+        path = tmp_path / "some.index"
+        sb.save(index, path)
+    got = command("inspect", path, "--json").json
+    assert (got["kind"], got["codes"], got["bits"], got["epochs"]) == (kind, 5000, 16, [0, 1])
+    for one in got["each"]:
+        bits = np.concatenate([c.unpack() for _, c in index.coded() if c.epoch == one["epoch"]])
+        assert one["codes"] == len(bits)
+        assert one["balance"] == pytest.approx(abs(2 * bits.mean(axis=0) - 1).mean())
+        assert one["constant"] == 0
+    assert "balance" in command("inspect", path).out
+
+
+def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", rows)
+    options = ("--bits", 16, "--out", "job", "--landmarks", 60, "--refresh", 500, "--quiet")
+    assert command("online", "rows.npy", *options).code == 0
+    got = command("inspect", "job", "--json").json
+    assert (got["kind"], got["running"], got["finished"]) == ("job", False, True)
+    assert (got["progress"]["rows"], got["progress"]["rejects"]) == (5000, 0)
+    assert got["job"]["settings"]["bits"] == 16
+    assert (got["codes"]["codes"], got["model"]["rows"]) == (5000, 5000)
+    text = command("inspect", "job").out
+    for expected in ("finished", "rows.npy", "5,000", "ssbc", "balance", "certificate"):
+        assert expected in text
+    with open("job/lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert command("inspect", "job", "--json").json["running"]
+        assert "running" in command("inspect", "job").out
+    np.save("rows.npy", rows[:10])  # not what it read
+    assert command("inspect", "job", "--json").json["finished"] is None
+
+
+def test_a_job_that_has_just_begun(command, tmp_path):
+    (tmp_path / "job.json").write_text(json.dumps({"verb": "online"}))
+    got = command("inspect", tmp_path, "--json").json
+    assert (got["kind"], got["running"], got["job"]) == ("job", False, {"verb": "online"})
+    assert command("inspect", tmp_path).code == 0
+
+
+def test_a_users_mistakes(fails, misused, tmp_path):
+    assert "does not exist" in fails("inspect", tmp_path / "nowhere")
+    (tmp_path / "model.safetensors").write_bytes(b"nonsense")
+    assert "no streambits file" in fails("inspect", tmp_path / "model.safetensors")
+    assert "no Parquet files" in fails("inspect", tmp_path)
+    assert "Missing argument" in misused("inspect")
+
+
+def test_a_plot_of_few_and_of_many():
+    assert plot([], 8) == []
+    assert plot([0.0, 0.0], 8) == []
+    assert plot([2.0], 1)[-2].endswith("+^")
+    wide = plot([0.9**n for n in range(200)], 90)
+    assert max(map(len, wide)) < 80
+    assert wide[-2].index("^") < len(wide[-2]) - 1

@@ -1,0 +1,138 @@
+"""`streambits online` as a user calls it; that it survives being killed is in tests/jobs."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streambits as sb
+from streambits.cli.options import Method
+from streambits.jobs.settings import LEARNED
+from streambits.streams.code_files import read_codes
+
+SCRIPT = Path(sys.executable).with_name("streambits")
+SETTINGS = ("--bits", 8, "--landmarks", 40)
+
+
+@pytest.fixture
+def rows_file(tmp_path, mixture):
+    """rows.csv with a header, a column of ids and 1000 rows; line 8 is bad."""
+    lines = ["key," + ",".join("abcdefgh")]
+    lines += [f"{i + 100}," + ",".join(map(str, row)) for i, row in enumerate(mixture(1000))]
+    lines[7] = "106,1,2,x,4,5,6,7,8"
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "rows.csv"
+
+
+def test_the_options_name_all_methods_that_learn():
+    assert [method.value for method in Method] == list(LEARNED)
+
+
+def test_a_job(command, rows_file, tmp_path):
+    arguments = ["online", rows_file, *SETTINGS, "--ids", "key", "--out", tmp_path / "job"]
+    done = command(*arguments, "--skip-bad", "--json")
+    assert done.code == 0, done.err
+    assert done.json | {"seconds": 0, "rows_per_second": 0, "certificate": 0} == {
+        "streambits": sb.__version__,
+        "verb": "online",
+        "out": str(tmp_path / "job"),
+        "rows": 999,
+        "new_rows": 999,
+        "bytes": 999 * 8 * 8,
+        "rejects": 1,
+        "epoch": 0,
+        "certificate": 0,
+        "seconds": 0,
+        "rows_per_second": 0,
+        "stopped": False,
+    }
+    assert "1 bad rows are in" not in done.err
+    assert "1 bad row is in" in done.err
+    [reject] = map(json.loads, (tmp_path / "job" / "rejects.jsonl").read_text().splitlines())
+    assert reject["where"] == f"{rows_file}:8"
+    assert reject["reason"] == "column 'c' is 'x', which is no number"
+    [(ids, codes)] = read_codes(tmp_path / "job" / "codes")
+    assert (len(ids), ids.min(), ids.max(), codes.bits) == (999, 100, 1099, 8)
+    assert sb.load(tmp_path / "job" / "model.safetensors").seen == 999
+    assert list(sb.load(tmp_path / "job" / "coders.safetensors")) == [0]
+
+
+def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
+    said = fails("online", rows_file, *SETTINGS, "--ids", "key", "--out", tmp_path / "job")
+    assert said == (
+        f"{rows_file}:8: column 'c' is 'x', which is no number; --skip-bad puts such rows aside"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rows.csv", "--out", "job"],
+        ["rows.csv", "--bits", "8"],
+        ["--bits", "8", "--out", "job"],
+        ["rows.csv", *SETTINGS, "--out", "job", "--epochs", "sometimes"],
+        ["rows.csv", *SETTINGS, "--out", "job", "--method", "lsh"],
+        ["rows.csv", *SETTINGS, "--out", "job", "--commit-rows", "0"],
+        ["rows.csv", *SETTINGS, "--out", "job", "--metrics-port", "70000"],
+    ],
+)
+def test_wrong_use_is_exit_2(command, arguments):
+    done = command("online", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Traceback" not in done.err
+
+
+def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
+    out = ["--out", tmp_path / "job"]
+    assert "does not exist" in fails("online", tmp_path / "no.csv", *SETTINGS, *out)
+    assert "no setting 'epsilon'" in fails(
+        *("online", rows_file, *SETTINGS, "--skip-bad", "--ids", "key"),
+        *("--method", "itq", "--epsilon", 1, "--out", tmp_path / "itq"),
+    )
+    assert "at most 40" in fails(
+        *("online", rows_file, "--bits", 64, "--landmarks", 40, "--ids", "key", "--skip-bad"),
+        *("--out", tmp_path / "long"),
+    )
+    assert "cannot be used: Not a directory" in fails(
+        "online", rows_file, *SETTINGS, "--out", rows_file / "job"
+    )
+
+
+def test_logs_for_machines(command, rows_file, tmp_path):
+    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--log-json", "--metrics-port", 0]
+    done = command(*arguments, "--ids", "key", "--out", tmp_path / "job")
+    assert (done.code, done.out) == (0, "")
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert [line["event"] for line in lines] == ["start", "rejects", "commit", "end"]
+
+
+def test_quiet(command, rows_file, tmp_path):
+    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--quiet", "--ids", "key"]
+    assert command(*arguments, "--out", tmp_path / "job") == (0, "", "")
+
+
+def test_the_address_of_the_metrics_is_told(command, rows_file, tmp_path):
+    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--ids", "key"]
+    done = command(*arguments, "--out", tmp_path / "job", "--metrics-port", 0)
+    assert re.search(r"metrics: http://127\.0\.0\.1:\d+/metrics", done.err)
+
+
+def test_a_password_is_not_written_down(tmp_path, rows_file, command):
+    to = "postgresql://me:secret@127.0.0.1:1/x?table=t"
+    arguments = ["online", rows_file, *SETTINGS, "--to", to, "--out", tmp_path / "job"]
+    assert command(*arguments).code == 1
+    assert "secret" not in (tmp_path / "job" / "job.json").read_text()
+
+
+def test_standard_input_resumes(rows_file, tmp_path):
+    text = rows_file.read_bytes().replace(b"1,2,x,4", b"1,2,3,4")
+    arguments = ["online", "-", "--bits", "8", "--landmarks", "40", "--ids", "key"]
+    for name, size in (("alone", len(text)), ("job", len(text) // 2), ("job", len(text))):
+        cut = text[: text.rindex(b"\n", 0, size) + 1]
+        command = [SCRIPT, *arguments, "--out", tmp_path / name, "--quiet"]
+        subprocess.run(command, input=cut, check=True)
+    codes = [(tmp_path / name / "codes" / "part-000000.parquet") for name in ("alone", "job")]
+    assert codes[0].read_bytes() == codes[1].read_bytes()

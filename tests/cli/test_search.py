@@ -1,0 +1,143 @@
+"""`streambits search`: across epochs, by values, ranked again, within a radius."""
+
+import io
+import shutil
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import streambits as sb
+from streambits.cli import search as verb
+from streambits.interop.parquet import from_parquet
+from streambits.jobs.checkpoint import Checkpoint
+
+
+@pytest.fixture(scope="session")
+def asked(job):
+    return job.parent / "queries.npy"
+
+
+def as_lines(hits):
+    return [
+        {"query": i, "ids": ids.tolist(), "distances": far.tolist()}
+        for i, (ids, far) in enumerate(zip(hits.ids, hits.distances, strict=True))
+    ]
+
+
+def test_all_epochs_on_one_scale(command, job, asked, rows):
+    done = command("search", job, "--query", asked, "-k", 4)
+    coders = sb.load(job / "coders.safetensors")
+    hits = coders.search(from_parquet(job / "codes"), rows[:3], 4)
+    assert done.lines == as_lines(hits)
+    assert "searching 5,000 codes" in done.err
+
+
+def test_by_an_index_and_a_model_beside_it(command, one_epoch, asked, tmp_path, rows):
+    shutil.copy(one_epoch / "model.safetensors", tmp_path)
+    command("index", one_epoch, "--out", tmp_path / "index.safetensors")
+    done = command("search", tmp_path / "index.safetensors", "--query", asked, "--k", 2)
+    coder = sb.load(one_epoch / "model.safetensors").coder()
+    hits = from_parquet(one_epoch / "codes").search(coder.encode(rows[:3]), 2)
+    assert done.lines == as_lines(hits)
+
+
+def test_real_values(command, one_epoch, asked, rows):
+    done = command("search", one_epoch, "--query", asked, "--real", "--allow", "1,5,7,9", "-k", 3)
+    coder = sb.load(one_epoch / "model.safetensors").coder()
+    index = from_parquet(one_epoch / "codes")
+    hits = index.search({1: coder.project(rows[:3])}, 3, allow=[1, 5, 7, 9])
+    assert done.lines == as_lines(hits)
+
+
+def test_a_radius(command, job, asked, rows):
+    done = command("search", job, "--query", asked, "--radius", 1)
+    coders = sb.load(job / "coders.safetensors")
+    found = from_parquet(job / "codes").within(coders.encode(rows[:3]), 1)
+    assert [line["ids"] for line in done.lines] == [hits.ids.tolist() for hits in found]
+
+
+def test_ranked_again_by_the_rows(command, job, asked, rows):
+    done = command("search", job, "--query", asked, "-k", 3, "--rerank", job.parent / "rows.npy")
+    for i, line in enumerate(done.lines):
+        assert (line["ids"][0], line["distances"][0]) == (i, 0)
+        true = np.linalg.norm(rows[line["ids"]].astype(float) - rows[i], axis=1)
+        assert line["distances"] == pytest.approx(true.tolist())
+
+
+def test_faiss_is_of_the_newest_epoch(command, one_epoch, asked, tmp_path):
+    pytest.importorskip("faiss")
+    command("index", one_epoch, "--out", tmp_path / "x.faiss")
+    there = command("search", tmp_path / "x.faiss", "--query", asked, "--model", one_epoch)
+    assert there.lines == command("search", one_epoch, "--query", asked).lines
+
+
+def test_standard_input_and_bad_rows(command, job, rows):
+    text = "\n".join([",".join(map(str, rows[0])), "1,2,nonsense,4,5,6,7,8", "1,2,3,4,5,6,7,8"])
+    done = command("search", job, "--query", "-", "-k", 1, stdin=text.encode())
+    assert [line["query"] for line in done.lines] == [0, 2]
+    assert "left out: " in done.err
+
+
+def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
+    folder = tmp_path / "job"
+    shutil.copytree(job / "codes", folder / "codes")
+    parts = {"coders": sb.load(job / "coders.safetensors")}
+    sb.save(Checkpoint(None, None, {"rows": 5000}, parts), folder / "checkpoint.safetensors")
+    done = command("search", folder, "--query", asked)
+    assert done.lines == command("search", job, "--query", asked).lines
+
+
+def test_a_table_on_a_terminal(job, asked, monkeypatch):
+    monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
+    out = io.StringIO()
+    monkeypatch.setattr(verb, "Console", lambda **_: Console(file=out, width=60))
+    verb.show([verb.Answer(3, [7, 9], [0, 2.5]), verb.Answer(4, [], [])], as_json=False)
+    assert "│ 3     │ 7  │ 0        │" in out.getvalue()
+    assert "│       │ 9  │ 2.5      │" in out.getvalue()
+
+
+def test_ids_in_files(command, job, asked, tmp_path):
+    (tmp_path / "ids.txt").write_text("5\n9\n")
+    np.save(tmp_path / "ids.npy", [9, 5])
+    found = [
+        command("search", job, "--query", asked, "--allow", given).lines
+        for given in ("5,9", tmp_path / "ids.txt", tmp_path / "ids.npy")
+    ]
+    assert found[0] == found[1] == found[2]
+    assert {name for line in found[0] for name in line["ids"]} == {5, 9}
+
+
+def test_models_that_do_not_fit(fails, job, asked, tmp_path, train):
+    ask = ("search", job, "--query", asked)
+    assert "knows only epoch 1" in fails(*ask, "--model", job / "model.safetensors")
+    assert "on no common scale" in fails(*ask, "--real")
+    sb.save(sb.ssbc(train, 12).coder(), tmp_path / "short.safetensors")
+    assert "codes of 16 bits, and the model" in fails(
+        *ask, "--model", tmp_path / "short.safetensors"
+    )
+    sb.save(sb.ssbc(train[:, :5], 16).coder(), tmp_path / "narrow.safetensors")
+    told = fails("search", job, "--query", asked, "--model", tmp_path / "narrow.safetensors")
+    assert "have 8 numbers, and the model" in told
+    assert "was learned from rows of 5" in told
+    assert "holds an index" in fails(*ask, "--model", index_of(job, tmp_path))
+
+
+def test_a_users_mistakes(fails, misused, job, asked, tmp_path):
+    ask, rows = ("search", job, "--query", asked), np.load(job.parent / "rows.npy")
+    np.save(tmp_path / "narrow.npy", rows[:2, :5])
+    assert "have 5 numbers" in fails("search", job, "--query", tmp_path / "narrow.npy")
+    assert "name it with --model" in fails("search", job.parent / "rows.npy", "--query", asked)
+    assert "does not exist" in fails("search", job, "--query", "nowhere.npy")
+    np.save(tmp_path / "few.npy", rows[:4])
+    assert "has no row of the id" in fails(*ask, "--rerank", tmp_path / "few.npy")
+    assert "cannot be read as ids" in fails(*ask, "--allow", "nowhere.txt")
+    assert "no row that can be used" in fails("search", job, "--query", "-", stdin=b"a,b\n")
+    assert "--radius goes without" in misused(*ask, "--radius", 1, "--real")
+    assert "Missing option '--query'" in misused("search", job)
+
+
+def index_of(job, folder):
+    path = folder / "some.index"
+    sb.save(from_parquet(job / "codes"), path)
+    return path
