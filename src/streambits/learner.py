@@ -267,7 +267,7 @@ class Learner:
 
     def _renew(self, *, changed: bool) -> int:
         features, seen, weight = self._renewable(), self.seen, self._sketch.weight
-        sample = self._filled_sample()
+        sample = self._to_draw_from(features.width)
         self._sample.update(self._blocks.rows)
         weight += self._blocks.waiting
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
@@ -281,14 +281,17 @@ class Learner:
             self._watch.begin(self._nearest(landmarks[: new or None, :]))
         return self.new_epoch()
 
-    def _filled_sample(self) -> Array:
-        sample = self.sample
-        if sample.shape[0] < self.features.width:
+    def _to_draw_from(self, count: int) -> Array:
+        """The sample without the prior, unless it is too small without."""
+        drawn = self._sample.copy()
+        drawn.update(self._blocks.rows)
+        rows = drawn.rows if drawn.rows.shape[0] >= count else self.sample
+        if rows.shape[0] < count:
             raise InputError(
-                f"the sample has {sample.shape[0]} rows, too few to draw {self.features.width} "
-                f"landmarks from: learn more rows first"
+                f"the sample has {rows.shape[0]} rows, too few to draw {count} landmarks from: "
+                f"learn more rows first"
             )
-        return sample
+        return rows
 
     def _rebuild(self, sample: Array, since: Array, seen: int, weight: float) -> None:
         """The sketch of the new features, from the sample and the rows since a change."""

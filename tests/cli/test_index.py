@@ -47,6 +47,25 @@ def test_round_the_formats(command, job, tmp_path, expected):
     assert "tables" in str(found.state())
 
 
+def test_an_index_keeps_its_method(command, job, tmp_path):
+    first, second = tmp_path / "a.index", tmp_path / "b.index"
+    command("index", job, "--out", first, "--method", "scan")
+    command("index", first, "--out", second)
+    assert sb.load(second).method == "scan"
+
+
+def test_files_that_hold_something_else(fails, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
+    assert "line 1 of x.jsonl holds no code" in fails("index", "x.jsonl")
+    (tmp_path / "x.npy").write_bytes(b"nonsense")
+    assert "cannot be read as .npy" in fails("index", "x.npy")
+    (tmp_path / "arrays").mkdir()
+    for name in ("ids", "codes", "epochs"):
+        np.save(tmp_path / "arrays" / f"{name}.npy", np.zeros(3))
+    assert "packed codes are (n, bytes)" in fails("index", "arrays")
+
+
 def test_faiss_and_back(command, one_epoch, tmp_path):
     pytest.importorskip("faiss")
     there, back = tmp_path / "x.faiss", tmp_path / "x.safetensors"
@@ -101,7 +120,9 @@ def test_a_users_mistakes(fails, misused, job, tmp_path, monkeypatch):
     assert "empty has no Parquet files" in fails("index", "empty")
     (tmp_path / "learned").mkdir()
     (tmp_path / "learned" / "job.json").write_text("{}")
-    assert "without codes" in fails("index", "learned")
+    assert "without codes: it has made none" in fails("index", "learned")
+    (tmp_path / "learned" / "job.json").write_text('{"sink": "x.jsonl"}')
+    assert "they went to x.jsonl" in fails("index", "learned")
     (tmp_path / "bad.faiss").write_bytes(b"nonsense")
     assert "cannot be read by FAISS" in fails("index", "bad.faiss")
     assert ".safetensors, .index, .faiss, .parquet" in misused("index", job, "--out", "x.bin")

@@ -44,3 +44,4 @@ def test_a_users_mistakes(fails, misused, shards, job, tmp_path):
     assert "has no model.safetensors" in fails("merge", shards[0], tmp_path)
     assert "at least two" in misused("merge", shards[0])
     assert "named twice" in misused("merge", shards[0], shards[0])
+    assert "named twice" in misused("merge", job, job / "model.safetensors")

@@ -1,7 +1,11 @@
 """`streambits search`: across epochs, by values, ranked again, within a radius."""
 
 import io
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,8 @@ import streambits as sb
 from streambits.cli import search as verb
 from streambits.interop.parquet import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
+
+SCRIPT = Path(sys.executable).with_name("streambits")
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +92,24 @@ def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
     sb.save(Checkpoint(None, None, {"rows": 5000}, parts), folder / "checkpoint.safetensors")
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
+    sb.save(sb.Coders(), folder / "coders.safetensors")  # of an earlier run that was stopped
+    os.utime(folder / "coders.safetensors", (0, 0))
+    assert command("search", folder, "--query", asked).lines == done.lines
+    sb.save(Checkpoint(None, None, {"rows": 0}, {}), folder / "checkpoint.safetensors")
+    assert "name one with --model" in command("search", folder, "--query", asked).err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_and_a_closed_pipe(job):
+    command = [SCRIPT, "search", job, "--query", job.parent / "rows.npy"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "streambits: standard output: No space left on device"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.readline()
+        running.stdout.close()
+        assert b"Traceback" not in running.stderr.read()
 
 
 def test_a_table_on_a_terminal(job, asked, monkeypatch):

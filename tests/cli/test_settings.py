@@ -70,6 +70,14 @@ def test_required_options_and_switches(command, job, file, tmp_path):
     assert command("index", job, "--settings", path).json["codes"] == 5000
 
 
+def test_lists_and_switches_in_variables(command, job, file, monkeypatch):
+    path = file(f'[search]\nquery = "{job.parent / "queries.npy"}"\nallow = [5, 9]\n')
+    found = command("search", job, "--settings", path)
+    assert {name for line in found.lines for name in line["ids"]} == {5, 9}
+    monkeypatch.setenv("STREAMBITS_INSPECT_JSON", "1")
+    assert command("inspect", job / "model.safetensors").json["kind"] == "learner"
+
+
 def test_dashes_and_underscores_are_the_same(command, job, file, tmp_path):
     model = tmp_path / "m.safetensors"
     for key in ("model-out", "model_out"):
@@ -88,6 +96,7 @@ def test_dashes_and_underscores_are_the_same(command, job, file, tmp_path):
         ("[onlin]\nbits = 64", "there is no verb 'onlin'; did you mean 'online'?"),
         ("bits = 64", "put bits into the table of a verb"),
         ("bits =", "is no TOML"),
+        ("[search.k]\nk = 3", "k of search is a table"),
         ("[search]\nk = 'many'", "Invalid value for '--k'"),
     ],
 )

@@ -122,11 +122,12 @@ def jobs(tmp_path_factory):
 
 
 def _content(folder):
-    """Bytes of all that a job leaves for others."""
+    """Bytes of all that a job leaves for others, but for the count of exchanges of a sink."""
     names = ("model.safetensors", "coders.safetensors", "rejects.jsonl")
     files = [folder / name for name in names if (folder / name).exists()]
     codes = folder / "codes"
     files += sorted(codes.iterdir()) if codes.exists() else []
+    files = [file for file in files if not file.name.endswith(".generation")]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 

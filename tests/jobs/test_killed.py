@@ -5,9 +5,12 @@
 
 import json
 import os
+import signal
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from streambits.streams.code_files import read_codes
 
@@ -84,6 +87,26 @@ def test_encode(jobs, moving_files, tmp_path, content):
     wanted = content(tmp_path / "alone")
     assert set(wanted) >= {"codes/part-000000.parquet", "rejects.jsonl"}
     kill_until(jobs, command, 6, tmp_path, content)
+
+
+@pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGTERM])
+def test_ids_that_come_twice(which, jobs, mixture, tmp_path, content):
+    rng = np.random.default_rng(0)
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(mixture(5000).ravel()), 8)
+    table = pa.table({"key": rng.integers(3000, size=5000), "v": rows})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
+    command = ["online", tmp_path / "rows.parquet", *ONLINE, "--ids", "key"]
+    seconds = jobs.whole([*command, "--out", tmp_path / "alone"])
+    ids = [i for ids, _ in read_codes(tmp_path / "alone" / "codes") for i in ids.tolist()]
+    assert sorted(ids) == np.unique(table["key"]).tolist()
+    for tries in range(4):
+        folder = tmp_path / f"stopped{tries}"
+        for _ in range(3):
+            most = float(rng.uniform(0, seconds))
+            more = ["--commit-rows", int(rng.integers(100, 900)), "--out", folder]
+            jobs.run([*command, *more], seconds=most, signal=which, rows=100)
+        jobs.whole([*command, "--out", folder])
+        assert content(folder) == content(tmp_path / "alone")
 
 
 def test_online_over_nats(jobs, moving, nats_server, tmp_path, content):

@@ -177,3 +177,34 @@ def test_no_rows_at_all(jobs, tmp_path, as_parquet):
     as_parquet(tmp_path / "a.parquet", np.empty((0, 4), np.float32))
     assert jobs.run(["online", tmp_path / "a.parquet", *SETTINGS, "--out", tmp_path / "job"]) == 1
     assert "there are no rows that can be used" in jobs.said
+
+
+def test_a_signal_before_there_are_landmarks(jobs, nats_server, mixture, tmp_path):
+    rows = [json.dumps(row).encode() for row in mixture(100).astype(float).tolist()]
+    nats_server.publish("few", [*rows, b"rubbish"])
+    command = ["online", f"{nats_server.url}/few", *SETTINGS, "--skip-bad", "--out"]
+    follow = [*command, tmp_path / "job", "--follow", "--json"]
+    assert jobs.run(follow, seconds=2, signal=signal.SIGTERM) == 0, jobs.said
+    assert '"rows": 0, "new_rows": 0, "bytes": 0, "rejects": 0' in jobs.said
+    jobs.whole([*command, tmp_path / "job", "--json"])
+    assert '"rows": 100, "new_rows": 100' in jobs.said
+    assert '"rejects": 1' in jobs.said
+
+
+def test_a_process_that_follows_ends_quietly(nats_server, mixture, tmp_path):
+    rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
+    nats_server.publish("quiet", rows)
+    arguments = [f"{nats_server.url}/quiet", *SETTINGS, "--follow", "--quiet", "--json"]
+    command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
+    out = tmp_path / "job"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    more = ["--commit-seconds", "0.2", "--out", str(out)]
+    with subprocess.Popen([*command, *arguments, *more], **pipes) as process:
+        for _ in range(300):
+            if (out / "codes").exists() and sum(len(ids) for ids, _ in read_codes(out / "codes")):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, b"")
+    assert json.loads(said)["stopped"]

@@ -1,7 +1,5 @@
-"""What models, indexes, codes and jobs hold, as plain values."""
+"""What models, indexes and codes hold, as plain values."""
 
-import fcntl
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,19 +8,17 @@ from typing import Any
 import numpy as np
 
 from streambits._arrays import to_numpy
-from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in, kind_of
 from streambits.coder import Coder
 from streambits.coders import Coders
 from streambits.codes import Coded, Codes
-from streambits.errors import RankError, StorageError, StreambitsError
+from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.learner import Learner
 from streambits.projection import Projection
 from streambits.storage import load
-from streambits.streams.sources import open_source
 
 READINGS = 5  # of the drift, the last
 SAMPLE = 1000  # rows on which changed bits are counted
@@ -31,10 +27,8 @@ Facts = dict[str, Any]
 
 
 def describe(where: str) -> Facts:
-    """All there is to say about a file or a folder; 'kind' says what it is."""
+    """All there is to say about a model, an index or codes; 'kind' says what it is."""
     kind = kind_of(where)
-    if kind == "job":
-        return of_job(Path(where))
     if kind != "model":
         return {"kind": "codes", **of_codes(coded_in(where))}
     return of_model(load(where), Path(where))
@@ -154,63 +148,6 @@ def of_codes(coded: Iterable[Coded], bits: int | None = None) -> Facts:
 
 def _ones(codes: Codes) -> Any:
     return codes.unpack().sum(axis=0, dtype=np.int64)
-
-
-def of_job(folder: Path) -> Facts:
-    """Where a job stands, and all that it has made."""
-    told: Facts = {"kind": "job", "job": _json(folder / "job.json")}
-    told["running"] = is_locked(folder / "lock")
-    if (folder / KEPT).exists():
-        kept = load(folder / KEPT)
-        if not isinstance(kept, Checkpoint):
-            raise StorageError(f"{folder / KEPT} holds a {type(kept).__name__}, no checkpoint")
-        told |= {"finished": is_finished(told["job"], kept), "progress": kept.counts}
-    if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
-        told["codes"] = of_codes(coded_in(str(folder)))
-    for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
-        if path.exists():
-            told[name] = of_model(load(path), path)
-    return told
-
-
-def is_finished(job: Facts, kept: Checkpoint) -> bool | None:
-    """Whether the files that a job reads hold no more rows; None if they cannot be asked."""
-    told = job.get("source")
-    if not isinstance(told, dict) or "files" not in told:
-        return None
-    names = [name for name, _ in told["files"]]
-    options = {key: told[key] for key in ("columns", "ids", "format")}
-    try:
-        source = open_source(names, **options)
-        if source.identity() != told:
-            return None
-        return not any(len(chunk.ids) or chunk.rejects for chunk in source.read(kept.offset))
-    except StreambitsError:
-        return None
-
-
-def is_locked(path: Path) -> bool:
-    """Whether some process holds a lock on the file."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _json(path: Path) -> Facts:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged: it holds no object")
-    return found
 
 
 def _finite(values: Facts) -> Facts:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from rich.table import Table
 import streambits
 from streambits.cli import progress
 from streambits.cli.describing import Facts, describe
+from streambits.cli.job_facts import of_job
+from streambits.cli.opening import kind_of
 from streambits.cli.plot import plot
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
@@ -39,7 +42,7 @@ def inspect_(
     Example: streambits inspect job/
     """
     with progress.working(progress.stderr(), f"reading {path}"):
-        facts = describe(path)
+        facts = of_job(Path(path)) if kind_of(path) == "job" else describe(path)
     if as_json:
         typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
         return
@@ -52,15 +55,16 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
     """Tables and plots, one below the other."""
     yield from _job(facts) if facts["kind"] == "job" else ()
     if facts["kind"] != "job":
-        yield _table(f"{title}: {facts['kind']}", facts)
+        kind = facts["kind"]
+        yield _table(title if title == kind else f"{title}: {kind}", facts)
     if facts.get("spectrum"):
         yield "\nspectrum of the sketch"
         yield "\n".join(plot(facts["spectrum"], facts["bits"])) + "\n"
-    for name, caption in (("drift", "drift, the last looks"), ("each", "codes")):
+    for name, caption in (("drift", "drift, the last looks"), ("each", "codes by epoch")):
         if facts.get(name):
             yield _listed(caption, facts[name])
     if facts["kind"] == "coders":
-        yield _listed("coders", facts["coders"])
+        yield _listed("coders by epoch", facts["coders"])
 
 
 def _job(facts: Facts) -> Iterator[Any]:
@@ -88,7 +92,7 @@ def _said(job: Facts) -> Facts:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         source = f"{files[0][0]}{more}"
     told = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
-    return told | job.get("settings", {})
+    return {**told, **job.get("settings", {})}
 
 
 def _table(title: str, facts: Facts) -> Table:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import typer
@@ -20,6 +20,8 @@ from streambits.jobs.standing import Standing, Watcher
 from streambits.jobs.work import Work
 from streambits.sinks import open_sink
 from streambits.streams.connect import Source
+
+H = TypeVar("H", bound=logging.Handler)
 
 
 class Told(NamedTuple):
@@ -88,14 +90,16 @@ def watching(verb: str, told: Told) -> Iterator[list[Watcher]]:
                 typer.echo(f"metrics: http://127.0.0.1:{metrics.port}/metrics", err=True)
         if told.log_json:
             watchers.append(stack.enter_context(_logging(JsonLog(verb))))
-        elif not told.quiet:
+        elif told.quiet:
+            stack.enter_context(_logging(logging.NullHandler()))
+        else:
             watchers.append(stack.enter_context(standing_on()))
         yield watchers
 
 
 @contextmanager
-def _logging(log: JsonLog) -> Iterator[JsonLog]:
-    """What the library logs goes the same way."""
+def _logging(log: H) -> Iterator[H]:
+    """What the library logs goes there and nowhere else."""
     logger = logging.getLogger("streambits")
     before = logger.propagate
     logger.addHandler(log)

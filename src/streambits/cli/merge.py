@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from streambits.cli import progress
-from streambits.cli.models import open_learner
+from streambits.cli.models import learner_file, open_learner
 from streambits.errors import MergeError
 from streambits.learner import Learner
 from streambits.storage import save
@@ -33,9 +33,10 @@ def merge(
     """
     if len(models) < 2:
         raise typer.BadParameter("name at least two models", param_hint="models")
-    twice = {path for path in models if models.count(path) > 1}
+    files = [learner_file(path).resolve() for path in models]
+    twice = [path for path, file in zip(models, files, strict=True) if files.count(file) > 1]
     if twice:
-        raise typer.BadParameter(f"{min(twice)} is named twice", param_hint="models")
+        raise typer.BadParameter(f"{twice[-1]} is named twice", param_hint="models")
     with progress.working(progress.stderr(), f"merging {len(models)} models"):
         whole = merged(models)
         save(whole, out)

@@ -60,9 +60,14 @@ def open_model(path: Path) -> Model:
     return model
 
 
+def learner_file(path: Path) -> Path:
+    """The file itself, or that of the learner in the folder of a job."""
+    return _inside(path, (MODEL,)) if path.is_dir() else path
+
+
 def open_learner(path: Path) -> Learner:
     """A learner, from its file or the folder of its job."""
-    path = _inside(path, (MODEL,)) if path.is_dir() else path
+    path = learner_file(path)
     found = open_model(path)
     if not isinstance(found, Learner):
         raise InputError(f"{path} holds {type(found).__name__}, and a learner is needed")

@@ -1,6 +1,7 @@
 """`streambits search`: the nearest codes of queries, whatever epoch they are of."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from streambits.cli.finding import Answer, Finder, read_ids
 from streambits.cli.models import as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
 from streambits.coders import Coders
-from streambits.errors import InputError
+from streambits.errors import InputError, StorageError
 from streambits.streams.connect import Chunk, Source
 from streambits.streams.sources import open_source
 
@@ -124,7 +125,7 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
     """For programs a line a query, as they come; for people a table."""
     if as_json or not sys.stdout.isatty():
         for answer in answers:
-            typer.echo(json.dumps(answer._asdict()))
+            _print(json.dumps(answer._asdict()))
         return
     table = Table("query", "id", "distance")
     for number, answer in enumerate(answers):
@@ -133,3 +134,14 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
             name = "" if place else str(answer.query)
             table.add_row(name, str(pair[0]), f"{pair[1]:g}")
     Console(highlight=False).print(table)
+
+
+def _print(line: str) -> None:
+    """A line to standard output at once; who has closed it wants no more, and is not told."""
+    try:
+        typer.echo(line)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains at the end
+        raise StorageError(f"standard output: {error.strerror or error}") from error

@@ -143,14 +143,19 @@ class HammingIndex:
         asked, count = by_epoch(queries, self.bits, self._shelves, weights)
         k = as_count(k, "k")
         shelves = self._shelves if allow is None else self._among(as_ids(allow, "allow"))
-        parts = [shelves[e].nearest(asked[e].words, k, asked[e].weights) for e in sorted(shelves)]
-        if scales is not None:
-            checked = as_scales(scales, asked, self.bits)
-            parts = [
-                scaled(hits, checked[e]) for hits, e in zip(parts, sorted(shelves), strict=True)
-            ]
-        real = scales is not None or any(query.weights is not None for query in asked.values())
-        return merged(parts, k) if parts else none(count, np.float64 if real else np.int32)
+        checked = None if scales is None else as_scales(scales, asked, self.bits)
+        best: Hits | None = None
+        for epoch in sorted(shelves, key=lambda e: -len(shelves[e])):
+            scale = None if checked is None else checked[epoch]
+            words, costs = asked[epoch]
+            limits = None if best is None or costs is not None else _limits(best, k, scale)
+            hits = shelves[epoch].nearest(words, k, costs, limits)
+            hits = hits if scale is None else scaled(hits, scale)
+            best = hits if best is None else merged([best, hits], k)
+        if best is not None:
+            return best
+        real = checked is not None or any(query.weights is not None for query in asked.values())
+        return none(count, np.float64 if real else np.int32)
 
     def within(self, queries: Any, radius: int) -> list[Hits]:
         """For every query all codes that differ from it in at most `radius` bits.
@@ -243,3 +248,13 @@ def _paired(ids: Any, count: int) -> Ids:
         raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id a code")
     check_unique(chosen)
     return chosen
+
+
+def _limits(best: Hits, k: int, scale: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """The Hamming distances below which a hit of another epoch can still be among the k best."""
+    if best.ids.shape[1] < k:
+        return None
+    last = best.distances[:, -1:]
+    if scale is None:
+        return np.asarray(last[:, 0].astype(np.int64) + 1)  # as far, with a smaller id
+    return np.asarray((scale <= last).sum(axis=1))

@@ -38,8 +38,11 @@ def none(queries: int, kind: Any = np.int32) -> Hits:
 
 
 def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:
-    """The same hits, their distances translated: scale[query, distance]."""
-    return Hits(hits.ids, np.take_along_axis(scale, hits.distances.astype(np.intp), axis=1))
+    """The same hits, their distances translated: scale[query, distance]; beyond it, infinity."""
+    known = hits.distances < scale.shape[1]
+    places = np.where(known, hits.distances, 0).astype(np.intp)
+    translated = np.take_along_axis(scale, places, axis=1)
+    return Hits(hits.ids, np.where(known, translated, np.inf))
 
 
 def merged(parts: Sequence[Hits], k: int) -> Hits:

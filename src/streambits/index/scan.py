@@ -16,6 +16,8 @@ from streambits.index.store import Words
 Places = NDArray[np.int64]
 Distances = NDArray[np.int32]
 Alive = NDArray[np.bool_]
+Limits = NDArray[np.int64]
+FAR = np.int32(np.iinfo(np.int32).max)  # beyond all distances
 
 SHARE = 1 << 16  # words a thread should have for the start of it to pay
 CANDIDATES = 1 << 21  # kept at a time over all queries of a group
@@ -23,14 +25,21 @@ GROUP = 128  # queries that pass over a chunk together
 
 
 def nearest(
-    words: Words, alive: Alive, end: int, queries: Words, k: int
+    words: Words, alive: Alive, end: int, queries: Words, k: int, *, limits: Limits | None = None
 ) -> tuple[Places, Distances]:
     """The k nearest places (queries, k) and their distances; equal ones by place.
 
     words: (width, places) planes; queries: (queries, width); k: at most the living before `end`.
+    limits: (queries,) only what is closer than these is of interest: where that is fewer than k,
+    the distances after them are `FAR` and their places mean nothing.
     """
     step = max(1, min(GROUP, CANDIDATES // k))
-    groups = [_nearest(words, alive, end, part, k) for part in _split(queries, step)]
+    beyond = np.full(len(queries), 64 * len(words) + 1, np.int64)
+    closer = beyond if limits is None else np.minimum(limits, beyond)
+    groups = [
+        _nearest((words, alive), end, queries[i : i + step], k, closer[i : i + step])
+        for i in range(0, len(queries), step)
+    ]
     places = np.concatenate([np.empty((0, k), np.int64), *(g[0] for g in groups)])
     return places, np.concatenate([np.empty((0, k), np.int32), *(g[1] for g in groups)])
 
@@ -62,21 +71,20 @@ def _spans(words: Words, end: int, workers: int) -> list[tuple[int, int]]:
 
 
 def _nearest(
-    words: Words, alive: Alive, end: int, queries: Words, k: int
+    codes: tuple[Words, Alive], end: int, queries: Words, k: int, limits: Limits
 ) -> tuple[Places, Distances]:
-    def work(part: tuple[int, int]) -> tuple[Places, Distances, NDArray[np.int64]]:
-        return kernels.nearest(words, alive, part, queries, min(k, part[1] - part[0]))  # type: ignore[no-any-return]
+    def work(part: tuple[int, int]) -> tuple[Places, Distances]:
+        most = min(k, part[1] - part[0])
+        places, distances, count = kernels.nearest(codes, part, queries, most, limits)
+        return places, np.where(np.arange(most) < count[:, None], distances, FAR)
 
     with one_blas_thread() as workers:
-        found = list(ordered_map(work, _spans(words, end, workers)))
+        found = list(ordered_map(work, _spans(codes[0], end, workers)))
     if len(found) == 1:
-        return found[0][0], found[0][1]
-    far = np.int32(np.iinfo(np.int32).max)  # beyond all distances, where a range had fewer than k
-    distances = np.concatenate(
-        [np.where(np.arange(d.shape[1]) < count[:, None], d, far) for _, d, count in found], axis=1
-    )
+        return found[0]
+    distances = np.concatenate([d for _, d in found], axis=1)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    places = np.concatenate([places for places, _, _ in found], axis=1)
+    places = np.concatenate([places for places, _ in found], axis=1)
     return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from streambits.index import scan, weighted
-from streambits.index.scan import Distances
+from streambits.index.scan import Distances, Limits
 from streambits.index.store import SLACK, Places, Store, Words
 from streambits.index.tables import Tables
 
@@ -35,9 +35,14 @@ class Segment:
     def nbytes(self) -> int:
         return self.store.nbytes + (self.tables.nbytes if self.tables else 0)
 
-    def nearest(self, queries: Words, k: int) -> tuple[Places, Distances]:
-        """The k nearest places of every query, k at most the number of codes."""
-        found: tuple[Places, Distances] = self._way(queries, k).nearest(*self._codes, queries, k)
+    def nearest(
+        self, queries: Words, k: int, limits: Limits | None = None
+    ) -> tuple[Places, Distances]:
+        """The k nearest places of every query, k at most the number of codes; see `scan`."""
+        way = self._way(queries, k)
+        if way is scan:
+            return scan.nearest(*self._codes, queries, k, limits=limits)
+        found: tuple[Places, Distances] = way.nearest(*self._codes, queries, k)
         return found
 
     def within(self, queries: Words, radius: int) -> list[tuple[Places, Distances]]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from streambits.index.hits import Hits, merged, merged_rows
 from streambits.index.ids import Ids
+from streambits.index.scan import Limits
 from streambits.index.segment import Segment
 from streambits.index.store import Places, Store, Words
 
@@ -76,13 +77,18 @@ class Shelf:
             words[which] = segment.store.take(places)[1].T
         return words
 
-    def nearest(self, queries: Words, k: int, weights: Any = None) -> Hits:
-        """The k nearest of every query, or all if there are fewer."""
+    def nearest(
+        self, queries: Words, k: int, weights: Any = None, limits: Limits | None = None
+    ) -> Hits:
+        """The k nearest of every query, or all if there are fewer.
+
+        limits: (queries,) only what is closer is of interest; other hits may be at `scan.FAR`.
+        """
 
         def search(segment: Segment) -> Hits:
             most = min(k, len(segment))
             if weights is None:
-                places, distances = segment.nearest(queries, most)
+                places, distances = segment.nearest(queries, most, limits)
             else:
                 places, distances = segment.weighted(queries, weights, most)
             return Hits(segment.store.at(places), distances)

@@ -1,6 +1,5 @@
 """The folder of a job: whose it is, who works in it, and how far that is."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -128,6 +127,12 @@ def _shown(value: Any) -> str:
 
 def _locked(path: Path) -> int:
     """A lock that ends with this process, however it ends."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system
+    except ImportError:
+        raise StorageError(
+            "jobs lock their folder, which needs Linux, macOS or another Unix"
+        ) from None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

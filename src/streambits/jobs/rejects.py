@@ -50,6 +50,7 @@ class Rejects:
 
     def resume(self, count: int, length: int) -> None:
         """Go back to what was committed."""
+        self.close()
         self.count, self.length = count, length
         if self.path is None or not (length or self.path.exists()):
             return

@@ -52,8 +52,11 @@ class Job:
         self.pace, self.watchers = pace or Pace(), watchers
         self.rows = self.bytes = 0
         self._offset: Any = None
+        self._counts = self._count()  # of the last commit
+        self._new = False  # since then
         self._total = source.length
-        self._before = self._committed = 0  # rows
+        self._certificate: float | None = None
+        self._before = 0  # rows
         self._began = self._kept = self._told = time.monotonic()
 
     def run(self) -> Standing:
@@ -66,6 +69,8 @@ class Job:
                 if not stop.asked:
                     self._write(self.work.rest())
                 self._commit()
+                if not self.work.ready:  # rows that wait for more are read again the next time
+                    self._go_back()
                 self._finish()
                 return self._tell("end", stopped=stop.asked)
         except StorageError as error:
@@ -77,16 +82,16 @@ class Job:
         """Go back to the last commit, or make the first."""
         found = self.folder.checkpoint() if self.folder else None
         if found is None:
-            self.rejects.resume(0, 0)
+            self._go_back()
             if self.folder:
                 self._keep()
             return
         if found.sink is not None:
             getattr(self.sink, "resume")(found.sink)  # noqa: B009 - not all sinks have it
-        self.rows, self.bytes = found.counts["rows"], found.counts["bytes"]
-        self.rejects.resume(found.counts["rejects"], found.counts["length"])
+        self._counts, self._offset = found.counts, found.offset
+        self._go_back()
+        self._before = self.rows
         self.work.resume(found.parts)
-        self._offset, self._before, self._committed = found.offset, self.rows, self.rows
 
     def _loop(self, stop: Stop) -> None:
         with Reader(self.source, self._offset) as reader:
@@ -110,7 +115,7 @@ class Job:
         self._write(self.work.take(chunk.ids, chunk.rows))
         self.rejects.put(chunk.rejects)
         self.rows, self.bytes = self.rows + len(chunk.ids), self.bytes + chunk.rows.nbytes
-        self._offset = chunk.offset
+        self._offset, self._new = chunk.offset, True
         if self.work.epoch != epoch:
             self._tell("epoch")
         elif time.monotonic() - self._told >= TELL:
@@ -122,15 +127,14 @@ class Job:
                 self.sink.write(ids, codes)
 
     def _due(self) -> bool:
-        waited = time.monotonic() - self._kept
-        return self.rows - self._committed >= self.pace.rows or waited >= self.pace.seconds
+        waited, rows = time.monotonic() - self._kept, self.rows - self._counts["rows"]
+        return self._new and (rows >= self.pace.rows or waited >= self.pace.seconds)
 
     def _commit(self) -> None:
         self._kept = time.monotonic()
         if not self.work.ready:
             return
         self._keep()
-        self._committed = self.rows
         self._tell("commit")
 
     def _keep(self) -> None:
@@ -138,14 +142,19 @@ class Job:
             self.sink.commit()
         state = getattr(self.sink, "state", lambda: None)()
         self.rejects.commit()
-        counts = {
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "rejects": self.rejects.count,
-            "length": self.rejects.length,
-        }
+        counts = self._count()
         if self.folder:
             self.folder.keep(Checkpoint(self._offset, state, counts, self.work.parts()))
+        self._counts, self._new = counts, False
+
+    def _count(self) -> dict[str, int]:
+        rejects = {"rejects": self.rejects.count, "length": self.rejects.length}
+        return {"rows": self.rows, "bytes": self.bytes} | rejects
+
+    def _go_back(self) -> None:
+        """Count from the last commit on."""
+        self.rows, self.bytes = self._counts["rows"], self._counts["bytes"]
+        self.rejects.resume(self._counts["rejects"], self._counts["length"])
 
     def _finish(self) -> None:
         if self.sink is not None:
@@ -155,6 +164,8 @@ class Job:
 
     def _tell(self, event: str, *, stopped: bool = False) -> Standing:
         learner = self.work.learner
+        if learner and event != "step":  # it takes as long as learning some hundred rows
+            self._certificate = learner.certificate
         drift = learner.drift if learner else ()
         standing = Standing(
             rows=self.rows,
@@ -163,7 +174,7 @@ class Job:
             fresh=self.rows - self._before,
             seconds=time.monotonic() - self._began,
             epoch=self.work.epoch,
-            certificate=learner.certificate if learner else None,
+            certificate=self._certificate,
             drift=drift[-1] if drift else None,
             lag=getattr(self.source, "lag", None),
             total=self._total,
@@ -177,7 +188,7 @@ class Job:
     def _safe(self, error: StorageError) -> StorageError:
         if not self.folder:
             return error
+        rows = self._counts["rows"]
         return StorageError(
-            f"{error}; {self._committed:,} rows are committed and safe, and the same command goes "
-            f"on from there"
+            f"{error}; {rows:,} rows are committed and safe, and the same command goes on from there"
         )

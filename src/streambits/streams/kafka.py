@@ -90,10 +90,11 @@ class KafkaSource:
         return self._lag
 
     def identity(self) -> Any:
-        """The topic and the cluster's own name, which asks the cluster."""
+        """The topic, the cluster's own name, which asks the cluster, and what rows are made of."""
         link = _Link(self, {})
         try:
-            return {"kafka": self.topic, "cluster": link.look().cluster_id}
+            found = {"kafka": self.topic, "cluster": link.look().cluster_id}
+            return found | self._parser.identity()
         finally:
             link.close()
 

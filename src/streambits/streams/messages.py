@@ -49,6 +49,11 @@ class Parser:
         self.id_key, self.row_key = id_key, row_key
         self.columns = None if columns is None else as_count(columns, "columns")
 
+    def identity(self) -> dict[str, Any]:
+        """What decides which rows come of the messages, for the identity of a source."""
+        names = ("format", "id_key", "row_key", "columns")
+        return {name: getattr(self, name) for name in names}
+
     def again(self, columns: int | None) -> "Parser":
         """One with the same settings, for columns that are known from before."""
         known = self.columns if columns is None else columns

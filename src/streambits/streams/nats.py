@@ -87,7 +87,7 @@ class NatsSource:
         return self._lag
 
     def identity(self) -> Any:
-        """The stream and when it was created, which asks the server, and the subject."""
+        """The stream, when it was created, which asks the server, and what rows are made of."""
         reader = _Reader(self, None, None)
         with Loop() as loop:
             try:
@@ -97,7 +97,8 @@ class NatsSource:
             finally:
                 loop.do(reader.close())
         created = info.created.isoformat() if info.created else None
-        return {"nats": self.stream, "subject": self.subject, "created": created}
+        found = {"nats": self.stream, "subject": self.subject, "created": created}
+        return found | self._parser.identity()
 
     def read(self, offset: Any = None) -> Iterator[Chunk]:
         """Chunks from the first message of the stream, or from an offset.

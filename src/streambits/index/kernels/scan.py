@@ -99,18 +99,20 @@ def _place(places: Any, distances: Any, counts: Any, out: Any, out_distances: An
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def nearest(words: Any, alive: Any, span: tuple[int, int], queries: Any, k: int) -> Any:
+def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, limits: Any) -> Any:
     """The k nearest living places of a span for every query: places, distances, counts.
 
+    codes: (words, alive); limits: for each query, the distance that they must be below.
     A histogram of the candidates' distances gives the radius `top` that holds k of them; from
     then on only what is strictly closer can enter, for equal distances come with larger ids.
     Costs about k log(n / k) candidates a query; memory 2 k + 1024 of them and the histogram.
     """
+    words, alive = codes
     asked, most, room = len(queries), 64 * len(words), 2 * k + CHUNK
     places, distances = np.empty((asked, room), np.int64), np.empty((asked, room), np.int32)
     counts = np.zeros((asked, most + 1), np.int64)
     filled, within = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
-    top, bound = np.full(asked, most, np.int64), np.full(asked, most + 1, np.int64)
+    top, bound = np.full(asked, most, np.int64), limits.copy()
     memory = np.empty(CHUNK, np.int64)
     for low in range(span[0], span[1], CHUNK):
         measured = memory[: min(CHUNK, span[1] - low)]
@@ -132,7 +134,7 @@ def nearest(words: Any, alive: Any, span: tuple[int, int], queries: Any, k: int)
                         within[q] -= counts[q, top[q]]
                         top[q] -= 1
                     if within[q] >= k:
-                        bound[q] = top[q]
+                        bound[q] = min(bound[q], top[q])
     found, radii = np.zeros((asked, k), np.int64), np.zeros((asked, k), np.int32)
     for q in range(asked):
         end = filled[q]
