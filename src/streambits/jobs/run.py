@@ -190,5 +190,5 @@ class Job:
             return error
         rows = self._counts["rows"]
         return StorageError(
-            f"{error}; {rows:,} rows are committed and safe, and the same command goes on from there"
+            f"{error}; {rows:,} rows are committed and safe: the same command goes on from there"
         )
