@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -54,15 +53,21 @@ def in_memory() -> tuple[float, float]:
     return count / (time.perf_counter() - start), count / (time.process_time() - used)
 
 
+def resident(process: int) -> float:
+    """Resident memory of a process in MB, as Linux tells it."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
 def online(path: Path, out: Path, *more: str) -> tuple[float, list[float]]:
     """Rows a second of the command, and its resident memory in MB, every half second."""
     code = "import sys; from streambits.cli.main import main; sys.argv[0] = 'streambits'; main()"
     command = [sys.executable, "-c", code, "online", str(path), "--quiet", "--json"]
     command += ["--bits", str(BITS), "--landmarks", str(LANDMARKS), "--out", str(out), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        seen, watched = [], psutil.Process(process.pid)
+        seen = []
         while process.poll() is None:
-            seen.append(watched.memory_info().rss / 1e6)
+            seen.append(resident(process.pid))
             time.sleep(0.5)
         assert process.stdout is not None
         summary = json.loads(process.stdout.read())

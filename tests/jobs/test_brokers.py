@@ -38,6 +38,7 @@ def test_new_messages_are_picked_up_by_the_same_command(jobs, mixture, nats_serv
     assert ids_in(tmp_path / "job") == list(range(1, 901))
 
 
+@pytest.mark.slow
 def test_follow_until_a_signal(jobs, mixture, nats_server, tmp_path, content):
     rows = mixture(900)
     nats_server.publish("followed", payloads(rows[:500]))
@@ -54,6 +55,7 @@ def test_follow_until_a_signal(jobs, mixture, nats_server, tmp_path, content):
     assert content(tmp_path / "job") == content(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_and_comes_back(jobs, mixture, nats_server, tmp_path):
     rows = mixture(500)
     nats_server.publish("gone", payloads(rows))

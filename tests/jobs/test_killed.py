@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from streambits.streams.code_files import read_codes
 
+pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
 KILLS, NATS_KILLS = (100, 20) if SLOW else (12, 4)
 LEARN = ["--bits", 8, "--landmarks", 40, "--skip-bad", "--quiet"]

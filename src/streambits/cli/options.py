@@ -47,7 +47,7 @@ Ids = Annotated[
 Format = Annotated[
     str | None, typer.Option("--format", help="Of the source, if its name does not tell.")
 ]
-Follow = Annotated[bool, typer.Option(help="Of a broker: wait for more, without end.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Of a broker: wait for more, without end.")]
 Idle = Annotated[
     float | None, typer.Option(min=0, help="Of a broker: wait, and end after so many quiet seconds")
 ]
