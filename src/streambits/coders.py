@@ -15,7 +15,7 @@ from streambits.errors import EpochError, InputError
 from streambits.features import Reservoir
 from streambits.index import HammingIndex, Hits
 
-SAMPLE = 512  # rows of each epoch that are kept
+SAMPLE = 1024  # rows of each epoch that are kept
 
 
 class Coders:
@@ -24,7 +24,7 @@ class Coders:
     A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
     the coder of an epoch all rows far from its own look alike: so each query's distances in an
     epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
-    are known. Contains raw rows: 512 an epoch beside the landmarks.
+    are known. Contains raw rows: 1024 an epoch beside the landmarks.
 
     >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
     >>> from streambits.methods import ssbc
@@ -44,6 +44,7 @@ class Coders:
         self._coders: dict[int, Coder] = {}
         self._rows: dict[int, Reservoir] = {}
         self._codes: dict[int, Reservoir] = {}  # of the same rows, as bytes
+        self._curves: dict[int, NDArray[np.float64]] = {}  # made when they are needed
 
     def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
         """A coder has given these codes to rows; it follows the older one of its epoch."""
@@ -52,6 +53,7 @@ class Coders:
         if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
             raise InputError(f"{codes!r} are not the codes of {checked.shape[0]} rows by {coder!r}")
         self._coders[coder.epoch] = coder
+        self._curves.pop(coder.epoch, None)
         self._sample(coder.epoch, self._rows, like, inputs).update(checked)
         packed = codes.packed.astype(np.float64)
         self._sample(coder.epoch, self._codes, packed, packed.shape[1]).update(packed)
@@ -125,8 +127,9 @@ class Coders:
         if len(known) < 2:
             return np.broadcast_to(np.arange(codes.bits + 1.0), (len(asked), codes.bits + 1))
         held = Codes.known(self._codes[epoch].rows.astype(np.uint8), codes.bits, epoch)
-        base = curve(held.hamming(held), cdist(known, known))
-        return tables(base, codes.hamming(held), cdist(asked, known), codes.bits)
+        if epoch not in self._curves:
+            self._curves[epoch] = curve(held.hamming(held), cdist(known, known))
+        return tables(self._curves[epoch], codes.hamming(held), cdist(asked, known), codes.bits)
 
     def __len__(self) -> int:
         return len(self._coders)

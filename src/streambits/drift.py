@@ -52,7 +52,7 @@ class Detector:
 
     >>> quiet = Detector(mean=0.8, spread=0.1)
     >>> [quiet.look(np.full(64, value)) for value in (0.8, 0.8, 0.4, 0.4)]
-    [False, False, False, True]
+    [False, False, True, True]
     """
 
     def __init__(self, mean: float, spread: float) -> None:

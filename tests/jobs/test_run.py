@@ -17,6 +17,14 @@ SETTINGS = ["--bits", "8", "--landmarks", "40", "--refresh", "700"]
 SMALL = ["--commit-rows", "300"]
 
 
+def begun(folder):
+    """Wait for the first checkpoint, at most a minute: from then on it listens to signals."""
+    for _ in range(600):
+        if (folder / "checkpoint.safetensors").exists():
+            return
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def whole(jobs, moving_files, tmp_path, content):
     """The bytes of an uninterrupted run."""
@@ -47,14 +55,14 @@ def test_a_second_process_is_refused(moving_files, tmp_path, jobs):
     command = [sys.executable, "-c", "from streambits.cli.main import main; main()"]
     arguments = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--quiet"]
     with subprocess.Popen([*command, *arguments], stdin=reading) as first:
-        for _ in range(300):
-            if (tmp_path / "job" / "job.json").exists():
-                break
-            time.sleep(0.1)
-        assert jobs.run(arguments) == 1
-        assert f"another process ({first.pid}) works on the job in" in jobs.said
-        first.send_signal(signal.SIGTERM)
-        assert first.wait(20) == 0  # though standard input stays open
+        try:
+            begun(tmp_path / "job")
+            assert jobs.run(arguments) == 1
+            assert f"another process ({first.pid}) works on the job in" in jobs.said
+            first.send_signal(signal.SIGTERM)
+            assert first.wait(60) == 0  # though standard input stays open
+        finally:
+            first.kill()
     os.close(reading)
     os.close(writing)
 
@@ -200,11 +208,11 @@ def test_a_process_that_follows_ends_quietly(nats_server, mixture, tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     more = ["--commit-seconds", "0.2", "--out", str(out)]
     with subprocess.Popen([*command, *arguments, *more], **pipes) as process:
-        for _ in range(300):
-            if (out / "codes").exists() and sum(len(ids) for ids, _ in read_codes(out / "codes")):
-                break
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=20)
+        try:
+            begun(out)
+            process.send_signal(signal.SIGINT)
+            said, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, errors) == (0, b"")
     assert json.loads(said)["stopped"]

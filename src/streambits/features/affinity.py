@@ -1,5 +1,6 @@
 """Gaussian affinity to a few landmarks (Algorithm 2 of the paper)."""
 
+import json
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -126,14 +127,14 @@ class GaussianAffinity:
         return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})
 
     def state(self) -> dict[str, Any]:
-        rule = asdict(self._rule) if isinstance(self._rule, Bandwidth) else None
+        rule = json.dumps(asdict(self._rule)) if isinstance(self._rule, Bandwidth) else ""
         return {"landmarks": self.landmarks, "bandwidth": self.bandwidth, "rule": rule}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         self = cls(state["landmarks"], as_number(state["bandwidth"], "bandwidth", above=0))
-        if state.get("rule") is not None:
-            self._rule = Bandwidth(**state["rule"])
+        if state.get("rule"):
+            self._rule = Bandwidth(**json.loads(state["rule"]))
         return self
 
     def __repr__(self) -> str:
