@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import faiss
@@ -115,8 +116,8 @@ def epochs() -> None:
         scales = dict.fromkeys(range(4), rising[:count])
         times = [
             (
-                seconds(lambda q=queries[:count]: one.search(q, K)),
-                seconds(lambda a=asked, s=scales: four.search(a, K, scales=s)),
+                seconds(partial(one.search, queries[:count], K)),
+                seconds(partial(four.search, asked, K, scales=scales)),
             )
             for _ in range(ROUNDS)
         ]
@@ -131,9 +132,9 @@ def opening() -> None:
         for count in (1_000_000, 10_000_000, 100_000_000):
             index = sb.HammingIndex(64, method="scan")
             index.add(random_codes(count, 64, 6))
-            saved = seconds(lambda i=index: sb.save(i, path))
+            saved = seconds(partial(sb.save, index, path))
             del index
-            opened = min(seconds(lambda: sb.load(path)) for _ in range(3))
+            opened = min(seconds(partial(sb.load, path)) for _ in range(3))
             print(f"{count:12,} codes: saved in {saved:.2f} s, opened in {opened * 1e3:.2f} ms")
 
 

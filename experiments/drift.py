@@ -11,6 +11,7 @@ import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,11 +247,7 @@ def parts() -> Iterator[tuple[str, str, Callable[[int], Figures]]]:
     """(part, data, function of a seed)."""
     for name, orders in SETTINGS["sorted"].items():
         for order in orders:
-            yield (
-                f"sorted: {name}, {order}",
-                name,
-                lambda s, n=name, o=order: sorted_stream(n, o, s),
-            )
+            yield f"sorted: {name}, {order}", name, partial(sorted_stream, name, order)
     for part, run in (
         ("abrupt", abrupt),
         ("gradual", gradual),
@@ -258,9 +255,9 @@ def parts() -> Iterator[tuple[str, str, Callable[[int], Figures]]]:
         ("across", across),
     ):
         for name in SETTINGS[part]["data"]:
-            yield f"{part}: {name}", name, lambda s, n=name, r=run: r(n, s)
+            yield f"{part}: {name}", name, partial(run, name)
     for name in SETTINGS["stationary"]["data"]:
-        yield f"inside: {name}", name, lambda s, n=name: inside(n, s)
+        yield f"inside: {name}", name, partial(inside, name)
 
 
 def main() -> None:

@@ -8,11 +8,12 @@ everything seen so far, by the codes that were given out; 64 bits, seed 0.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from drift import regimes
+from drift import regimes  # type: ignore[import-not-found]
 
 import streambits as sb
 from streambits.evaluation import datasets, figures, truth
@@ -69,8 +70,12 @@ def frozen(rows: Any, landmarks: int, threshold: float) -> list[float]:
     for end in range(STEP, len(rows) + 1, STEP):
         places = end - 1 - np.arange(0, STEP, 10)
         found, known = truth.find(rows[:end], places, threshold), codes[:end]
-        scores.append(mean_precision(found, lambda some, known=known: known[some].hamming(known)))
+        scores.append(mean_precision(found, partial(_distances, known)))
     return scores
+
+
+def _distances(codes: sb.Codes, some: Any) -> Any:
+    return codes[some].hamming(codes)
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from streambits._arrays import (
     is_numpy_array,
     nbytes,
     same,
-    to_numpy,
 )
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.coder import Coder
@@ -120,7 +119,7 @@ class Learner:
         if isinstance(epochs, str):
             as_choice(epochs, "epochs", POLICIES)
         watch = Watch(epochs, self._renewable().landmarks)
-        watch.begin(self._nearest(self.features.like))
+        self._begin(watch, self.features.like)
         return watch
 
     def _renewable(self) -> GaussianAffinity:
@@ -278,7 +277,7 @@ class Learner:
         self.features = features.renewed(landmarks, wider=WIDER if moving else 1.0)
         self._rebuild(sample, since, seen, weight)
         if self._watch:
-            self._watch.begin(self._nearest(landmarks[: new or None, :]))
+            self._begin(self._watch, landmarks[: new or None, :])
         return self.new_epoch()
 
     def _to_draw_from(self, count: int) -> Array:
@@ -305,17 +304,14 @@ class Learner:
 
     def _look(self, rows: Array) -> Look:
         """What the watch wants to know of a few rows."""
+        assert self._watch is not None
         with one_blas_thread():
-            mean = self._sketch.mean if self._sketch.weight else self._prior.mean
             projection = self._coder.projection if self._coder else None
-            return look(double(self.features(rows)), mean, projection)
+            return look(double(self.features(rows)), self._watch.mean, projection)
 
-    def _nearest(self, landmarks: Array) -> Any:
-        """The affinities of the first landmarks to their nearest other one."""
+    def _begin(self, watch: Watch, landmarks: Array) -> None:
         with one_blas_thread():
-            values = np.array(to_numpy(double(self.features(landmarks))))
-        np.fill_diagonal(values, 0)
-        return values.max(axis=1)
+            watch.begin(double(self.features(landmarks)))
 
     @property
     def ahead(self) -> int | None:
@@ -372,7 +368,7 @@ class Learner:
             "sample": self._empty_sample(self._sample.size),
             "waiting": self._blocks.rows[:0, :],
             "stale": True,
-            "watch": self._watch and Watch(self._watch.policy, self.features.like),
+            "watch": self._watch and self._watching(self._watch.policy),
         }
         return Learner.from_state(self.state() | empty)
 

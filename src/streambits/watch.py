@@ -25,7 +25,7 @@ class Look(NamedTuple):
 
 
 def look(values: Array, mean: Array, projection: Projection | None) -> Look:
-    """Affinities (n, m), in double precision, against the learned mean and the last projection."""
+    """Affinities (n, m), in double precision, against a mean and the last projection."""
     xp = array_namespace(values)
     affinities = to_numpy(xp.max(values, axis=1))
     if projection is None:
@@ -58,6 +58,7 @@ class Watch:
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
         self._change: int | None = None  # rows since the change that is settling
         self.detector = Detector(1.0, 1.0)
+        self.mean = landmarks[:0, 0]  # of the affinities when the epoch began
 
     @property
     def moving(self) -> bool:
@@ -74,9 +75,13 @@ class Watch:
         row = nbytes(self._recent[:1, :])
         return nbytes(self._recent) + LOOKED_AT * row + KEPT * len(Reading._fields) * 8
 
-    def begin(self, affinities: Any) -> None:
-        """An epoch begins. affinities: of rows like those to come, to their nearest landmark."""
-        self.detector = Detector(float(affinities.mean()), float(affinities.std()))
+    def begin(self, values: Array) -> None:
+        """An epoch begins. values: the affinities (n, m) of its first landmarks to all."""
+        self.mean = array_namespace(values).mean(values, axis=0)
+        others = np.array(to_numpy(values))
+        np.fill_diagonal(others, 0)
+        nearest = others.max(axis=1)
+        self.detector = Detector(float(nearest.mean()), float(nearest.std()))
 
     def until(self, rows: Array, see: Callable[[Array], Look], epoch: int) -> int | None:
         """After how many of these rows a new epoch is due; None: not in these.
@@ -143,6 +148,7 @@ class Watch:
             "recent": copy(self._recent, copy=True),
             "change": self._change,
             "detector": self.detector.state(),
+            "mean": self.mean,
         }
 
     @classmethod
@@ -154,6 +160,7 @@ class Watch:
             self.readings.append(Reading._make([int(row[0]), *row[1:6], int(row[6])]))
         self._change = state["change"]
         self.detector = Detector.from_state(state["detector"])
+        self.mean = state["mean"]
         return self
 
 
