@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK = 512  # rows between two looks
-LOOKED_AT = 128  # rows of a chunk that are looked at
+LOOKED_AT = 64  # rows of a chunk that are looked at
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
 APART = 1e6  # rows between false alarms, at least, on average
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles
@@ -64,7 +64,7 @@ class Detector:
     def look(self, numbers: NDArray[np.float64]) -> bool:
         """Whether the evidence is enough."""
         bound = self.mean - TOLERANCE * self.spread
-        bet = min(TOLERANCE / self.spread, 0.5 / max(1 - bound, 1e-6))
+        bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))
         if self.evidence <= 0:
             self.evidence, self.since = 0.0, 0
         self.evidence += float(np.log1p(bet * (bound - numbers)).sum())

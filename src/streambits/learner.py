@@ -307,7 +307,7 @@ class Learner:
         assert self._watch is not None
         with one_blas_thread():
             projection = self._coder.projection if self._coder else None
-            return look(double(self.features(rows)), self._watch.mean, projection)
+            return look(self.features(rows), self._watch.mean, projection)
 
     def _begin(self, watch: Watch, landmarks: Array) -> None:
         with one_blas_thread():

@@ -1,5 +1,6 @@
 """Watch: when a learner publishes a new epoch, and from which rows its landmarks then come."""
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable
@@ -7,12 +8,23 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streambits._arrays import Array, array_namespace, as_count, device, nbytes, take, to_numpy
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_count,
+    device,
+    double,
+    nbytes,
+    take,
+    to_numpy,
+)
+from streambits._threads import ordered_map
 from streambits.drift import CHUNK, KEPT, LOOKED_AT, RECENT, SHARE, Detector, Reading
 from streambits.projection import Projection
 
 POLICIES = ("auto", "never")
 EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
+FEW = 32
 
 
 class Look(NamedTuple):
@@ -25,11 +37,15 @@ class Look(NamedTuple):
 
 
 def look(values: Array, mean: Array, projection: Projection | None) -> Look:
-    """Affinities (n, m), in double precision, against a mean and the last projection."""
+    """Affinities (n, m) against a mean and the last projection.
+
+    All rows are looked at for their nearest landmark, the first 32 for the rest.
+    """
     xp = array_namespace(values)
-    affinities = to_numpy(xp.max(values, axis=1))
+    affinities = to_numpy(double(xp.max(values, axis=1)))
     if projection is None:
         return Look(affinities, *3 * (math.nan,))
+    values = double(values[:FEW, :])
     centred = values - mean
     energy = max(float(xp.sum(centred**2)), 1e-300)
     inside = float(xp.sum((centred @ projection.basis) ** 2)) / energy
@@ -40,19 +56,19 @@ def look(values: Array, mean: Array, projection: Projection | None) -> Look:
 
 
 class Watch:
-    """Looks at every 4th row, and says after which a new epoch is due.
+    """Looks at every 8th row, and says after which a new epoch is due.
 
     policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
     for the first landmarks were drawn from few; or a number of rows.
     Looks fall after every 512 rows of the stream, so any split of it gives the same epochs.
-    Memory: 4 m + 128 rows, and 1024 readings.
+    Memory: 4 m + 64 rows, and 1024 readings.
     """
 
     def __init__(self, policy: str | int, landmarks: Array) -> None:
         self.policy = policy if policy == "auto" else as_count(policy, "epochs", least=CHUNK)
         self.rows = 0
         self.readings: deque[Reading] = deque(maxlen=KEPT)
-        self._looked_at = landmarks[:0, :]
+        self._waiting = landmarks[:0, :]
         xp = array_namespace(landmarks)
         shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
@@ -88,14 +104,31 @@ class Watch:
 
         Takes note of the rows up to there.
         """
-        start, count = 0, int(rows.shape[0])
-        while start < count:
-            step = min(self.ahead, count - start)
-            self._note(rows[start : start + step, :])
-            start += step
-            if self.rows % CHUNK == 0 and self._due(see, epoch):
+        pieces = self._pieces(rows)
+        whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
+        looks = ordered_map(see, [self._looked(i, piece) for i, piece in enumerate(whole)])
+        start = 0
+        for piece, seen in zip(whole, looks, strict=True):
+            self._note(piece)
+            start += int(piece.shape[0])
+            if self._due(seen, epoch):
                 return start
+        for piece in pieces[len(whole) :]:
+            self._waiting = self._looked(len(whole), piece)
+            self._note(piece)
         return None
+
+    def _pieces(self, rows: Array) -> list[Array]:
+        """The rows, cut where looks fall."""
+        cuts = [0, *range(self.ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
+        return [rows[i:j, :] for i, j in itertools.pairwise(cuts)]
+
+    def _looked(self, number: int, piece: Array) -> Array:
+        """The rows of a piece that are looked at; before the first, those that waited."""
+        if number:
+            return piece[::EVERY, :]
+        waited = [self._waiting, piece[-self.rows % EVERY :: EVERY, :]]
+        return array_namespace(piece).concat(waited, axis=0)
 
     def since(self) -> Array:
         """The rows since the change, as far as they are kept, the oldest first.
@@ -109,9 +142,6 @@ class Watch:
         return take(self._recent, (self.rows - count + np.arange(count)) % room)
 
     def _note(self, rows: Array) -> None:
-        first = -self.rows % EVERY
-        looked_at = [self._looked_at, rows[first::EVERY, :]]
-        self._looked_at = array_namespace(rows).concat(looked_at, axis=0)
         room = self._recent.shape[0]
         while rows.shape[0]:
             place = self.rows % room
@@ -120,9 +150,8 @@ class Watch:
             self.rows += fits
             rows = rows[fits:, :]
 
-    def _due(self, see: Callable[[Array], Look], epoch: int) -> bool:
-        look = see(self._looked_at)
-        self._looked_at = self._looked_at[:0, :]
+    def _due(self, look: Look, epoch: int) -> bool:
+        self._waiting = self._waiting[:0, :]
         alarm = self.detector.look(look.affinities)
         if self._change is not None:
             self._change += CHUNK
@@ -144,7 +173,7 @@ class Watch:
             "policy": self.policy,
             "rows": self.rows,
             "readings": np.array(self.readings, np.float64).reshape(-1, len(Reading._fields)),
-            "looked_at": self._looked_at,
+            "waiting": self._waiting,
             "recent": copy(self._recent, copy=True),
             "change": self._change,
             "detector": self.detector.state(),
@@ -155,7 +184,7 @@ class Watch:
     def from_state(cls, state: dict[str, Any]) -> Self:
         recent = state["recent"]
         self = cls(state["policy"], recent[: recent.shape[0] // RECENT, :])
-        self.rows, self._looked_at, self._recent = state["rows"], state["looked_at"], recent
+        self.rows, self._waiting, self._recent = state["rows"], state["waiting"], recent
         for row in state["readings"].tolist():
             self.readings.append(Reading._make([int(row[0]), *row[1:6], int(row[6])]))
         self._change = state["change"]

@@ -89,7 +89,7 @@ def measure(cell: Cell, *, queries: int = QUERIES) -> dict[str, Any]:
     facts |= {"thresholds": dict(zip(LEVELS, on.truth.thresholds, strict=True))}
     try:
         ranked = _ranked(cell, on)
-    except StreambitsError as error:
+    except (StreambitsError, np.linalg.LinAlgError) as error:
         return facts | {"reason": str(error)}
     return facts | ranked.facts | _figures(ranked)
 

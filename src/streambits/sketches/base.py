@@ -2,9 +2,13 @@
 
 from typing import Any, NamedTuple, Protocol, Self
 
+import numpy as np
+
 from streambits._arrays import Array, array_namespace, as_count, as_number, device, double, zeros
 from streambits.errors import MergeError, RankError
 from streambits.projection import Directions
+
+TINY = 1e-24  # of the largest entry
 
 
 class Part(NamedTuple):
@@ -235,6 +239,21 @@ class Centred:
 
     def _scale(self, factor: float) -> None:
         raise NotImplementedError
+
+
+def eigh(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and vectors of a symmetric matrix, whatever its range.
+
+    Where entries span hundreds of orders of magnitude, LAPACK's iteration may not converge; those
+    far below the rounding error of the largest are then taken for zero.
+    """
+    xp = array_namespace(matrix)
+    try:
+        energies, vectors = xp.linalg.eigh(matrix)
+    except np.linalg.LinAlgError:
+        far_below = xp.abs(matrix) < TINY * xp.max(xp.abs(matrix))
+        energies, vectors = xp.linalg.eigh(xp.where(far_below, xp.zeros_like(matrix), matrix))
+    return energies, vectors
 
 
 def check_rank(energies: Array, count: int, tolerance: float) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
 from streambits.projection import Directions
-from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank
+from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank, eigh
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -167,6 +167,6 @@ def _svd(rows: Array) -> tuple[Array, Array]:
     By the eigenvectors of the small matrix B B'.
     """
     xp = array_namespace(rows)
-    energies, left = xp.linalg.eigh(rows @ rows.T)
+    energies, left = eigh(rows @ rows.T)
     energies, left = xp.flip(energies, axis=0), xp.flip(left, axis=1)
     return xp.clip(energies, min=0.0), left.T @ rows
