@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK = 512  # rows between two looks
-LOOKED_AT = 32  # rows of a chunk that are looked at
+LOOKED_AT = 64  # rows of a chunk that are looked at
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
 APART = 1e6  # rows between false alarms, at least, on average
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles

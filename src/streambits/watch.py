@@ -56,12 +56,12 @@ def look(values: Array, mean: Array, projection: Projection | None) -> Look:
 
 
 class Watch:
-    """Looks at every 16th row, and says after which a new epoch is due.
+    """Looks at every 8th row, and says after which a new epoch is due.
 
     policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
     for the first landmarks were drawn from few; or a number of rows.
     Looks fall after every 512 rows of the stream, so any split of it gives the same epochs.
-    Memory: 4 m + 32 rows, and 1024 readings.
+    Memory: 4 m + 64 rows, and 1024 readings.
     """
 
     def __init__(self, policy: str | int, landmarks: Array) -> None:
