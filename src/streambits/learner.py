@@ -302,11 +302,11 @@ class Learner:
         self._sketch, self._prior = sketch, self._prior.fresh()
         self._prior_rows = self._blocks.rows
 
-    def _look(self, rows: Array) -> Look:
-        """What the watch wants to know of a few rows."""
+    def _look(self, number: int, rows: Array) -> Look:
+        """What the watch wants to know of a few rows; every 4th time also of their codes."""
         assert self._watch is not None
         with one_blas_thread():
-            projection = self._coder.projection if self._coder else None
+            projection = self._coder.projection if self._coder and number % 4 == 0 else None
             return look(self.features(rows), self._watch.mean, projection)
 
     def _begin(self, watch: Watch, landmarks: Array) -> None:

@@ -39,7 +39,8 @@ class Look(NamedTuple):
 def look(values: Array, mean: Array, projection: Projection | None) -> Look:
     """Affinities (n, m) against a mean and the last projection.
 
-    All rows are looked at for their nearest landmark, the first 32 for the rest.
+    All rows are looked at for their nearest landmark, the first 32 for the rest, which is NaN
+    without a projection.
     """
     xp = array_namespace(values)
     affinities = to_numpy(double(xp.max(values, axis=1)))
@@ -99,14 +100,16 @@ class Watch:
         nearest = others.max(axis=1)
         self.detector = Detector(float(nearest.mean()), float(nearest.std()))
 
-    def until(self, rows: Array, see: Callable[[Array], Look], epoch: int) -> int | None:
+    def until(self, rows: Array, see: Callable[[int, Array], Look], epoch: int) -> int | None:
         """After how many of these rows a new epoch is due; None: not in these.
 
-        Takes note of the rows up to there.
+        see: from the number of a look, and the rows to look at. Takes note of the rows up to there.
         """
         pieces = self._pieces(rows)
         whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
-        looks = ordered_map(see, [self._looked(i, piece) for i, piece in enumerate(whole)])
+        first = self.rows // CHUNK
+        asked = [(first + i, self._looked(i, piece)) for i, piece in enumerate(whole)]
+        looks = ordered_map(lambda item: see(*item), asked)
         start = 0
         for piece, seen in zip(whole, looks, strict=True):
             self._note(piece)
