@@ -19,15 +19,16 @@ import numpy as np
 import scipy.stats
 
 import streambits as sb
+from streambits._arrays import blocks
 from streambits.evaluation import datasets, truth
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.streaming import (
     mean_precision,
     online_distances,
     streamed,
-    stretches,
 )
 from streambits.features import nearest
+from streambits.flows import REFRESH
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
 BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]
@@ -114,7 +115,7 @@ def abrupt(name: str, seed: int) -> Figures:
     frozen = sb.ssbc(old, BITS, seed=seed).learn(before[:FROZEN]).coder()
     yield "frozen", by_codes(found, frozen.encode(later))
     learner = sb.ssbc(before[:landmarks], BITS, epochs="auto", seed=seed)
-    for part in (*stretches(before), *stretches(seen)):
+    for part in (*blocks(before, REFRESH), *blocks(seen, REFRESH)):
         learner.learn(part)
     codes = learner.coder().encode(later)
     yield "auto", by_codes(found, codes)
@@ -139,7 +140,7 @@ def gradual(name: str, seed: int) -> Figures:
             ("second", after, rows[:length]),
             ("first again", before, rows[length:]),
         ):
-            for stretch in stretches(part):
+            for stretch in blocks(part, REFRESH):
                 learner.learn(stretch)
             found = board(regime[-4000:], nearest(30).distance(regime[:landmarks]), seed)
             codes = learner.coder().encode(regime[-4000:])
@@ -167,7 +168,7 @@ def stationary(name: str, seed: int) -> Figures:
         changed, began = list[float](), time.perf_counter()
         learner = sb.ssbc(rows[:landmarks], BITS, epochs=policy, seed=seed)
         before = learner.coder().encode(fixed)
-        for part in stretches(rows, 8000):
+        for part in blocks(rows, 8000):
             learner.learn(part)
             after = learner.coder().encode(fixed)
             if after.epoch == before.epoch:
@@ -185,7 +186,7 @@ def inside(name: str, seed: int) -> Figures:
     train, rows = datasets.stream(name, landmarks, min(length, SETTINGS["rows"]), seed=seed)
     learner, changed = sb.ssbc(train, BITS, epochs="auto", seed=seed), list[float]()
     before = learner.coder().encode(rows[:1000])
-    for part in stretches(rows):
+    for part in blocks(rows, REFRESH):
         after = learner.learn(part).coder().encode(rows[:1000])
         changed.append(bits_changed(before, after))
         before = after

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streambits._arrays import blocks
 from streambits.codes import Codes
 from streambits.errors import InputError, StreambitsError
 from streambits.evaluation import datasets, radii, ranking, truth
@@ -128,8 +129,8 @@ def _learner(cell: Cell, on: Board) -> Learner:
 def _codes(cell: Cell, on: Board, learner: Learner) -> Codes:
     if cell.setting != "online":
         return learner.coder().encode(on.rows)
-    stretches = (on.rows[i : i + REFRESH] for i in range(0, len(on.rows), REFRESH))
-    return Codes.concat([codes for _, codes in encode_online(learner, stretches)])
+    coded = encode_online(learner, blocks(on.rows, REFRESH))
+    return Codes.concat([codes for _, codes in coded])
 
 
 def _own(cell: Cell, on: Board, coder: Any, codes: Codes) -> Tally | None:

@@ -1,15 +1,15 @@
 """What the online setting costs against the end of the stream, watched while it runs."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from streambits._arrays import blocks
 from streambits.coder import Coder
 from streambits.codes import Codes
 from streambits.evaluation.compare import Contest
-from streambits.evaluation.datasets import Rows
 from streambits.evaluation.metrics import bits_changed
 from streambits.flows import REFRESH, encode_online
 from streambits.methods import ssbc
@@ -69,12 +69,8 @@ def watch_online(
         steps.append(Step(learner.seen, len(rows), seconds, learner.certificate, changed))
         on_step(steps[-1])
 
-    coded = encode_online(learner, _batches(rows, refresh), refresh=refresh, on_refresh=watch)
+    coded = encode_online(learner, blocks(rows, refresh), refresh=refresh, on_refresh=watch)
     at_once = Codes.concat([codes for _, codes in coded])
     last = ssbc(contest.stream.train, bits, seed=seed).learn(rows).coder()
     changed = float(np.mean([step.changed for step in steps]))
     return Online(contest.score(at_once), contest.score(last.encode(rows)), steps[-1], changed)
-
-
-def _batches(rows: Rows, size: int) -> Iterator[Rows]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))

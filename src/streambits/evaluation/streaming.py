@@ -1,11 +1,12 @@
 """Changing streams: codes given out while the stream moves, and how well they rank at the end."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import blocks
 from streambits.coders import Coders
 from streambits.codes import Codes
 from streambits.evaluation import ranking
@@ -35,17 +36,10 @@ class Streamed(NamedTuple):
 def streamed(learner: Learner, rows: Rows, *, refresh: int = REFRESH) -> Streamed:
     """Encode a stream online."""
     coders, parts, start = Coders(seed=learner.seed), [], 0
-    for _, codes in encode_online(
-        learner, stretches(rows, refresh), refresh=refresh, coders=coders
-    ):
+    for _, codes in encode_online(learner, blocks(rows, refresh), refresh=refresh, coders=coders):
         parts.append((start, codes))
         start += len(codes)
     return Streamed(learner, coders, parts)
-
-
-def stretches(rows: Rows, size: int = REFRESH) -> Iterator[Rows]:
-    """The rows, some at a time."""
-    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def online_distances(
