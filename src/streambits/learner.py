@@ -34,6 +34,7 @@ from streambits.rotations import (
     random_rotation,
     uniform_diagonal,
 )
+from streambits.shards import check_equal, check_features
 from streambits.sketches import Sketch
 from streambits.streams import Blocks
 from streambits.watch import POLICIES, Look, Watch, drawn, look
@@ -176,21 +177,14 @@ class Learner:
         if not isinstance(other, Learner):
             raise MergeError(f"a learner merges with a learner, not with {type(other).__name__}")
         for name in ("bits", "whitening", "rotation", "steady"):
-            if getattr(self, name) != getattr(other, name):
-                mine, theirs = getattr(self, name), getattr(other, name)
-                raise MergeError(f"{name} is {mine!r} here and {theirs!r} there: shards must agree")
+            check_equal(name, getattr(self, name), getattr(other, name))
         if self._sample.size != other._sample.size:
             raise MergeError(
                 f"the samples have {self._sample.size} rows here and {other._sample.size} there"
             )
         if self._sketch.half_life != other._sketch.half_life:
             raise MergeError("the shards have different half-lives: they must agree")
-        mine, theirs = self.features.state(), other.features.state()
-        if type(self.features) is not type(other.features) or mine.keys() != theirs.keys():
-            raise MergeError("the shards have different features: build them with one method")
-        for name, value in mine.items():
-            if not same(value, theirs[name]):
-                raise MergeError(f"the shards' features differ in their {name}: they must share it")
+        check_features(self.features, other.features)
         if not same(self._prior_rows, other._prior_rows):
             raise MergeError("the shards' prior rows differ: they must share them")
 
