@@ -153,3 +153,40 @@ def test_shards_that_have_drifted_apart_do_not_merge():
     assert left.seen == 2000
     same = learned(rows[:2000])
     assert same.merge(left.fresh().learn(rows[2000:2600])).seen == 2600
+
+
+def test_centres_are_judged_by_rows_like_those_to_come():
+    """Centres lie closer together than rows in many columns: by them every row looks strange."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((12000, 40), dtype=np.float32)
+    landmarks = sb.centres(rows[:1000], 100, seed=0).astype(np.float32)
+    judged = sb.ssbc(landmarks, 16, epochs="auto", reference=rows[1000:2000]).learn(rows[2000:])
+    assert judged.epoch == 0
+    assert sb.ssbc(landmarks, 16, epochs="auto").learn(rows[2000:]).epoch > 0
+    moved = judged.fresh().learn(rows[2000:4000] + 3)
+    assert moved.epoch > 0
+    assert judged.fresh().learn(rows[2000:]).epoch == 0
+
+
+def test_the_policy_can_be_read():
+    rows = moving()
+    assert [learned(rows, epochs=e).epochs for e in ("auto", "never", 1024)] == [
+        "auto",
+        "never",
+        1024,
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_few_landmarks_can_be_watched_too(count):
+    rows = moving(count=3000)
+    learner = sb.ssbc(rows[:count], bits=1, epochs="auto", seed=0).learn(rows)
+    assert learner.seen == 3000
+    assert all(np.isfinite(reading.affinity) for reading in learner.drift)
+
+
+def test_landmarks_that_are_mostly_one_row_can_be_watched():
+    rows = np.zeros((2000, 4), np.float32)
+    rows[::50] = np.random.default_rng(0).random((40, 4))
+    learner = sb.ssbc(rows[:100], bits=1, bandwidth=1.0, epochs="auto", seed=0).learn(rows)
+    assert learner.seen == 2000

@@ -7,12 +7,50 @@ tell far rows apart, and its true distances to the sample say so. (One curve for
 sorted streams worse than plain Hamming distances; `experiments/drift.py` measures all three.)
 """
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import double
+from streambits.codes import Codes
+
 Matrix = NDArray[np.float64]
-PRIOR = 3.0  # rows without a miss that the smoothing adds
+PRIOR = 1.0  # rows without a miss that the smoothing adds
 REACH = 32  # the smoothing reaches bits / 32 bits to either side
+
+
+class Calibration:
+    """A sample of an epoch's rows (n, d), n >= 2, and their codes: a scale for each query."""
+
+    def __init__(self, rows: NDArray[Any], codes: Codes) -> None:
+        self.codes = codes
+        self._centre = rows.mean(axis=0, dtype=np.float64)
+        self._rows = (rows - self._centre).astype(rows.dtype)
+        self._lengths = _squares(self._rows)
+        self._curve = curve(codes.hamming(codes), self._distances(self._rows))
+
+    def __call__(self, rows: NDArray[Any], codes: Codes) -> Matrix:
+        """(queries, bits + 1) the distance that each Hamming distance means, rising.
+
+        codes: of the rows, by a coder of the epoch.
+        """
+        near, centred = codes.hamming(self.codes), rows - self._centre
+        return tables(self._curve, near, self._distances(centred), codes.bits)
+
+    def _distances(self, centred: NDArray[Any]) -> Matrix:
+        """(queries, n) Euclidean distances, by one product in the precision of the sample."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = centred.astype(self._rows.dtype) @ self._rows.T
+        if not np.isfinite(products).all():
+            products = double(centred) @ double(self._rows).T
+        squares = _squares(centred)[:, None] + self._lengths - 2.0 * products
+        return np.asarray(np.sqrt(np.maximum(squares, 0)))
+
+
+def _squares(rows: NDArray[Any]) -> Matrix:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:
@@ -44,15 +82,20 @@ def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Ma
     """
     steps = np.arange(bits + 1)
     base = np.interp(steps, np.arange(len(base)), base)
-    flat = near + (bits + 1) * np.arange(len(near))[:, None]
-    shape = (len(near), bits + 1)
-    size = shape[0] * shape[1]
-    counts = np.bincount(flat.ravel(), minlength=size).reshape(shape)
-    misses = np.bincount(flat.ravel(), (far - base[near]).ravel(), size).reshape(shape)
-    kernel = np.exp(-0.5 * ((steps[:, None] - steps) / max(1.0, bits / REACH)) ** 2)
-    missed = (misses @ kernel) / (counts @ kernel + PRIOR)
+    shape, around = (len(near), len(steps)), _around(bits)
+    flat = (near + len(steps) * np.arange(len(near))[:, None]).ravel()
+    counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
+    sums = np.bincount(flat, far.ravel(), shape[0] * shape[1]).reshape(shape)
+    missed = ((sums - counts * base) @ around) / (counts @ around + PRIOR)
     nearest = near.min(axis=1).astype(np.intp)[:, None]
     below = steps < nearest  # nothing is known there: as at the nearest
     missed = np.where(below, np.take_along_axis(missed, nearest, axis=1), missed)
     rising = np.maximum.accumulate(np.maximum(base + missed, 0), axis=1)
     return np.asarray(rising + 1e-6 * (base[-1] + 1e-9) * steps)  # and no two equal
+
+
+@cache
+def _around(bits: int) -> Matrix:
+    """(bits + 1, bits + 1) the weights of the smoothing."""
+    steps = np.arange(bits + 1)
+    return np.exp(-0.5 * ((steps[:, None] - steps) / max(1.0, bits / REACH)) ** 2)

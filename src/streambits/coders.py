@@ -1,14 +1,14 @@
 """Coders: those of all live epochs, and a common scale for what they find."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
-from streambits._arrays import Array, as_count, as_rows, double, to_numpy
-from streambits.calibration import curve, tables
+from streambits._arrays import Array, as_count, as_rows, blocks, to_numpy
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.calibration import Calibration
 from streambits.coder import Coder
 from streambits.codes import Codes
 from streambits.errors import EpochError, InputError
@@ -16,6 +16,10 @@ from streambits.features import Reservoir
 from streambits.index import HammingIndex, Hits
 
 SAMPLE = 1024  # rows of each epoch that are kept
+BLOCK = 2048  # queries at a time
+FEW = 8  # queries that are not worth threads
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Coders:
@@ -44,7 +48,7 @@ class Coders:
         self._coders: dict[int, Coder] = {}
         self._rows: dict[int, Reservoir] = {}
         self._codes: dict[int, Reservoir] = {}  # of the same rows, as bytes
-        self._curves: dict[int, NDArray[np.float64]] = {}  # made when they are needed
+        self._calibrations: dict[int, Calibration] = {}  # made when they are needed
 
     def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
         """A coder has given these codes to rows; it follows the older one of its epoch."""
@@ -53,7 +57,7 @@ class Coders:
         if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
             raise InputError(f"{codes!r} are not the codes of {checked.shape[0]} rows by {coder!r}")
         self._coders[coder.epoch] = coder
-        self._curves.pop(coder.epoch, None)
+        self._calibrations.pop(coder.epoch, None)
         self._sample(coder.epoch, self._rows, like, inputs).update(checked)
         packed = codes.packed.astype(np.float64)
         self._sample(coder.epoch, self._codes, packed, packed.shape[1]).update(packed)
@@ -93,7 +97,16 @@ class Coders:
 
     def encode(self, rows: Array) -> dict[int, Codes]:
         """The codes of queries in every live epoch."""
-        return {epoch: coder.encode(rows) for epoch, coder in self._coders.items()}
+        return self._encode(rows, self)
+
+    def _encode(self, rows: Array, epochs: Iterable[int]) -> dict[int, Codes]:
+        """Epochs and blocks of rows side by side."""
+        tasks = [(e, part) for e in epochs for part in blocks(as_rows(rows), BLOCK)]
+        parts = list(_map(len(rows), lambda task: self[task[0]].encode(task[1]), tasks))
+        return {
+            epoch: Codes.concat(part for part in parts if part.epoch == epoch)
+            for epoch in dict(tasks)
+        }
 
     def project(self, rows: Array) -> dict[int, Array]:
         """The real values of queries in every live epoch."""
@@ -104,7 +117,9 @@ class Coders:
 
         (queries, bits + 1) increasing numbers each. codes: of the rows, as `encode` gives them.
         """
-        return {epoch: self._scale(epoch, rows, codes[epoch]) for epoch in codes}
+        asked = to_numpy(as_rows(rows))
+        found = _map(len(asked), lambda e: self._scale(e, asked, codes[e]), list(codes))
+        return dict(zip(codes, found, strict=True))
 
     def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
         """The k nearest codes of each row over all epochs of the index, on one scale.
@@ -115,21 +130,22 @@ class Coders:
         missing = set(index.epochs) - set(self._coders)
         if missing:
             raise EpochError(f"there is no coder of epoch {min(missing)}, which the index holds")
-        codes = {epoch: self._coders[epoch].encode(rows) for epoch in index.epochs}
+        codes = self._encode(rows, index.epochs)
         if len(codes) > 1:
             return index.search(codes, k, scales=self.scales(rows, codes), **options)
         if not codes:
             codes = {0: Codes.from_bits(np.zeros((len(rows), index.bits), np.bool_))}
         return index.search(codes, k, **options)
 
-    def _scale(self, epoch: int, rows: Array, codes: Codes) -> NDArray[np.float64]:
-        known, asked = to_numpy(double(self._rows[epoch].rows)), to_numpy(double(as_rows(rows)))
+    def _scale(self, epoch: int, rows: NDArray[Any], codes: Codes) -> NDArray[np.float64]:
+        known = to_numpy(self._rows[epoch].rows)
         if len(known) < 2:
-            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(asked), codes.bits + 1))
-        held = Codes.known(self._codes[epoch].rows.astype(np.uint8), codes.bits, epoch)
-        if epoch not in self._curves:
-            self._curves[epoch] = curve(held.hamming(held), cdist(known, known))
-        return tables(self._curves[epoch], codes.hamming(held), cdist(asked, known), codes.bits)
+            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
+        if epoch not in self._calibrations:
+            held = Codes.known(self._codes[epoch].rows.astype(np.uint8), codes.bits, epoch)
+            self._calibrations[epoch] = Calibration(known, held)
+        scale, starts = self._calibrations[epoch], range(0, max(1, len(rows)), BLOCK)
+        return np.concatenate([scale(rows[i : i + BLOCK], codes[i : i + BLOCK]) for i in starts])
 
     def __len__(self) -> int:
         return len(self._coders)
@@ -160,3 +176,11 @@ class Coders:
         self._rows = {int(epoch): rows for epoch, rows in state["rows"].items()}
         self._codes = {int(epoch): codes for epoch, codes in state["codes"].items()}
         return self
+
+
+def _map(queries: int, work: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
+    """On all threads; few queries on this one, as threads would wait for each other longer."""
+    if queries > FEW:
+        return ordered_map(work, items)
+    with one_blas_thread():
+        return list(map(work, items))

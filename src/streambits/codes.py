@@ -89,7 +89,8 @@ class Codes:
     def words(self) -> NDArray[np.uint64]:
         """(n, ceil(bits / 64)): the codes as 64-bit words, filled up with zeros."""
         missing = -self.packed.shape[1] % 8
-        return np.pad(self.packed, ((0, 0), (0, missing))).view(np.uint64)
+        fill = np.zeros((len(self), missing), np.uint8)
+        return np.concatenate([self.packed, fill], axis=1).view(np.uint64)
 
     def _check_comparable(self, other: "Codes") -> None:
         if self.bits != other.bits:

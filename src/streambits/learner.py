@@ -11,9 +11,7 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
-    beside,
     blocks,
-    device,
     double,
     is_numpy_array,
     nbytes,
@@ -24,20 +22,15 @@ from streambits.coder import Coder
 from streambits.codes import as_bits
 from streambits.drift import RECENT, WIDER, Reading
 from streambits.errors import InputError, MergeError
-from streambits.features import Features, GaussianAffinity, Reservoir
-from streambits.projection import Directions, Projection, hold, orient, whiten
-from streambits.rotations import (
-    ROTATIONS,
-    ease,
-    itq,
-    procrustes,
-    random_rotation,
-    uniform_diagonal,
-)
+from streambits.features import Features, Reservoir
+from streambits.fitting import Fitting
+from streambits.projection import Projection
+from streambits.renewal import drawn, rebuilt, renewable
+from streambits.rotations import ROTATIONS
 from streambits.shards import check_equal, check_features
 from streambits.sketches import Sketch
 from streambits.streams import Blocks
-from streambits.watch import POLICIES, Look, Watch, drawn, look
+from streambits.watch import POLICIES, Watch
 
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
@@ -61,6 +54,7 @@ class Learner:
     rotation and new landmarks.
     epochs: 'never' publishes a new epoch only by `renew` or `new_epoch`; 'auto' also when the
     stream has moved away from the landmarks (see `drift`); a number: every so many rows.
+    reference: rows like those to come, for 'auto' to judge by; the landmarks by default.
     """
 
     def __init__(
@@ -75,6 +69,7 @@ class Learner:
         prior: Array = None,
         sample: int = SAMPLE,
         epochs: str | int = "never",
+        reference: Array = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self.features = features
@@ -95,7 +90,7 @@ class Learner:
                 f"more landmarks"
             )
         self._sketch = sketch
-        self._watch = self._watching(epochs)
+        self._watch = self._watching(epochs, reference)
         size = sample if self.rotation == "itq" or self._watch else 1
         self._sample = self._empty_sample(
             max(size, RECENT * features.width) if self._watch else size
@@ -114,22 +109,13 @@ class Learner:
         seed = [self.seed, 1]  # not the keys that drew the landmarks
         return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
 
-    def _watching(self, epochs: str | int) -> Watch | None:
+    def _watching(self, epochs: str | int, reference: Array) -> Watch | None:
         if epochs == "never":
             return None
         if isinstance(epochs, str):
             as_choice(epochs, "epochs", POLICIES)
-        watch = Watch(epochs, self._renewable().landmarks)
-        self._begin(watch, self.features.like)
-        return watch
-
-    def _renewable(self) -> GaussianAffinity:
-        if not isinstance(self.features, GaussianAffinity):
-            raise InputError(
-                f"{type(self.features).__name__} features have no landmarks to draw again: "
-                f"use ssbc, or epochs='never'"
-            )
-        return self.features
+        rows = None if reference is None else self._checked(reference)
+        return Watch(epochs, renewable(self.features), rows)
 
     # Learning
 
@@ -141,7 +127,8 @@ class Learner:
         rows = self._checked(rows)
         self._stale = True
         while rows.shape[0]:
-            due = self._watch.until(rows, self._look, self.epoch) if self._watch else None
+            last = self._coder.projection if self._coder else None
+            due = self._watch.until(rows, last, self.epoch) if self._watch else None
             count = rows.shape[0] if due is None else due
             self._absorb(self._blocks.cut(rows[:count, :]))
             rows = rows[count:, :]
@@ -259,19 +246,19 @@ class Learner:
         return self._renew(changed=False)
 
     def _renew(self, *, changed: bool) -> int:
-        features, seen, weight = self._renewable(), self.seen, self._sketch.weight
+        features, sketch = renewable(self.features), self.sketch
         sample = self._to_draw_from(features.width)
-        self._sample.update(self._blocks.rows)
-        weight += self._blocks.waiting
-        self._blocks = Blocks(BLOCK, features.inputs, features.like)
         since = self._watch.since() if self._watch and changed else sample[:0, :]
         rng = np.random.default_rng([self.seed, 2, self.epoch])
         landmarks, new = drawn(since, sample, features.width, rng)
         moving = self._watch is not None and changed and self._watch.moving
         self.features = features.renewed(landmarks, wider=WIDER if moving else 1.0)
-        self._rebuild(sample, since, seen, weight)
+        self._sample.update(self._blocks.rows)
+        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        self._sketch = rebuilt(sketch, self.features, sample, since)
+        self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._watch:
-            self._begin(self._watch, landmarks[: new or None, :])
+            self._watch.begin(self.features, landmarks[: new or None, :])
         return self.new_epoch()
 
     def _to_draw_from(self, count: int) -> Array:
@@ -286,26 +273,10 @@ class Learner:
             )
         return rows
 
-    def _rebuild(self, sample: Array, since: Array, seen: int, weight: float) -> None:
-        """The sketch of the new features, from the sample and the rows since a change."""
-        sketch = self._sketch.fresh()
-        with one_blas_thread():
-            for rows in (*blocks(sample, BLOCK), *blocks(since, BLOCK)):
-                sketch.update(self.features(rows))
-        sketch.stand_for(seen, sketch.weight if since.shape[0] else max(weight, sketch.weight))
-        self._sketch, self._prior = sketch, self._prior.fresh()
-        self._prior_rows = self._blocks.rows
-
-    def _look(self, number: int, rows: Array) -> Look:
-        """What the watch wants to know of a few rows; every 4th time also of their codes."""
-        assert self._watch is not None
-        with one_blas_thread():
-            projection = self._coder.projection if self._coder and number % 4 == 0 else None
-            return look(self.features(rows), self._watch.mean, projection)
-
-    def _begin(self, watch: Watch, landmarks: Array) -> None:
-        with one_blas_thread():
-            watch.begin(double(self.features(landmarks)))
+    @property
+    def epochs(self) -> str | int:
+        """When a new epoch is published: 'never', 'auto' or every so many rows."""
+        return self._watch.policy if self._watch else "never"
 
     @property
     def ahead(self) -> int | None:
@@ -323,35 +294,14 @@ class Learner:
             prior = self._prior.copy()
             prior.fade(self.seen)
             sketch.merge(prior)
-        last = self._coder if self.steady else None
-        directions = sketch.directions(self.bits, extra=self.bits // 2 if last else 0)
-        directions = orient(directions)
-        if last:
-            directions = hold(directions, beside(last.projection.matrix, directions.vectors))
-        whitened = whiten(directions, self.whitening)
-        matrix = whitened @ self._turn(directions, whitened, sketch.mean)
-        return Projection(matrix, sketch.mean @ matrix)
+        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
+        last = self._coder.projection if self.steady and self._coder else None
+        return fit(sketch, self._projected, last)
 
-    def _turn(self, directions: Directions, whitened: Array, mean: Array) -> Array:
-        """The rotation (bits, bits): to the last projection, or a new one."""
-        xp = array_namespace(whitened)
-        if self.steady and self._coder is not None:
-            last = beside(self._coder.projection.matrix, whitened)
-            weights = directions.energies ** (1 - self.whitening / 2)
-            turn = procrustes(weights[:, None] * (directions.vectors.T @ last))
-            return ease(self._projected(whitened, mean), turn) if self.rotation == "itq" else turn
-        if self.rotation == "random":
-            return random_rotation(self.bits, whitened, self.seed)
-        if self.rotation == "itq":
-            return itq(self._projected(whitened, mean), self.seed)
-        if self.rotation == "uniform":
-            return uniform_diagonal(directions.energies ** (1 - self.whitening))
-        return xp.eye(self.bits, dtype=whitened.dtype, device=device(whitened))
-
-    def _projected(self, whitened: Array, mean: Array) -> Array:
-        """The sample, along the whitened directions."""
-        parts = [double(self.features(rows)) @ whitened for rows in blocks(self.sample, BLOCK)]
-        return array_namespace(whitened).concat(parts, axis=0) - mean @ whitened
+    def _projected(self, matrix: Array) -> Array:
+        """The features of the sample, along the columns of a matrix."""
+        parts = [double(self.features(rows)) @ matrix for rows in blocks(self.sample, BLOCK)]
+        return array_namespace(matrix).concat(parts, axis=0)
 
     # Keeping
 
@@ -362,7 +312,7 @@ class Learner:
             "sample": self._empty_sample(self._sample.size),
             "waiting": self._blocks.rows[:0, :],
             "stale": True,
-            "watch": self._watch and self._watching(self._watch.policy),
+            "watch": self._watch and self._watch.fresh().state(),
         }
         return Learner.from_state(self.state() | empty)
 
@@ -377,7 +327,7 @@ class Learner:
             "prior": self._prior_rows,
             "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
-            "watch": self._watch,
+            "watch": self._watch and self._watch.state(),
         }
 
     @classmethod
@@ -394,7 +344,8 @@ class Learner:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch)
         self._blocks.cut(state["waiting"])
-        self._watch = state.get("watch")
+        if state.get("watch"):
+            self._watch = Watch.from_state(state["watch"], renewable(self.features))
         return self
 
     def __repr__(self) -> str:

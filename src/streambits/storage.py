@@ -31,7 +31,6 @@ from streambits.features import (
 from streambits.index import HammingIndex, Tables
 from streambits.learner import Learner
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
-from streambits.watch import Watch
 
 FORMAT = 1
 KEY = "streambits"
@@ -55,7 +54,6 @@ KINDS: dict[str, Any] = {
         Reservoir,
         Spheres,
         Tables,
-        Watch,
     )
 }
 MODELS: list[type] = [Learner, Coder, Coders, HammingIndex]  # what a file may be as a whole

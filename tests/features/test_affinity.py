@@ -145,3 +145,21 @@ def test_sizes_and_bytes_follow_the_landmarks():
     assert (affinity.width, affinity.inputs) == (20, 4)
     assert affinity.nbytes >= affinity.landmarks.nbytes
     assert "20 landmarks of 4 columns" in repr(affinity)
+
+
+@given(st.integers(0, 1000), st.integers(2, 30), st.integers(1, 8))
+def test_the_closest_of_some_landmarks_is_the_largest_affinity(seed, count, width):
+    rng = np.random.default_rng(seed)
+    landmarks, rows = rng.standard_normal((count, width)), rng.standard_normal((20, width))
+    affinity = GaussianAffinity(landmarks, bandwidth=2.0)
+    places = rng.permutation(count)[: 1 + count // 2]
+    some = affinity.among(places)
+    expected = direct(rows, landmarks[places], 2.0).max(axis=1)
+    assert np.allclose(some.closest(rows), expected, rtol=1e-9)
+    assert affinity.closest(landmarks) == pytest.approx(1)
+    assert (some.width, some.bandwidth, affinity.width) == (len(places), 2.0, count)
+
+
+def test_the_closest_landmark_of_a_huge_row_has_affinity_zero():
+    affinity = GaussianAffinity(np.eye(3, dtype=np.float32))
+    assert affinity.closest(np.full((2, 3), 1e30, np.float32)).tolist() == [0, 0]

@@ -53,14 +53,14 @@ def of_model(found: Any, path: Path) -> Facts:
 
 def of_learner(learner: Learner) -> Facts:
     """What it has seen, and what it would do next."""
-    sketch, watch = learner.sketch, learner.state()["watch"]
+    sketch = learner.sketch
     energies = spectrum(learner)
     energy = sketch.weight * sum(energies)
     return {
         "rows": learner.seen,
         "bits": learner.bits,
         "epoch": learner.epoch,
-        "epochs": watch.policy if watch else "never",
+        "epochs": learner.epochs,
         "columns": learner.features.inputs,
         "features": features(learner.features),
         "sketch": f"{type(sketch).__name__} of {sketch.width} columns",

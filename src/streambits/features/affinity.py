@@ -1,6 +1,7 @@
 """Gaussian affinity to a few landmarks (Algorithm 2 of the paper)."""
 
 import json
+from copy import copy
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from streambits._arrays import (
     beside,
     double,
     nbytes,
+    take,
 )
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
@@ -78,18 +80,31 @@ class GaussianAffinity:
         return self.landmarks
 
     def __call__(self, rows: Array) -> Array:
-        xp = array_namespace(rows)
-        rows = self._relative(rows)
-        squares = _squares(rows)
-        if not bool(xp.all(xp.isfinite(squares))):
-            return self._of_huge(rows)
-        extended = xp.concat([rows, squares[:, None], xp.ones_like(squares)[:, None]], axis=1)
-        exponents = extended @ self._operands[rows.dtype]
+        exponents = self._exponents(rows)
+        xp = array_namespace(exponents)
         if bool(xp.max(exponents) > 0):  # by rounding, where a row is a landmark
             exponents = xp.minimum(exponents, xp.zeros_like(exponents))
         if isinstance(exponents, np.ndarray):  # in place: half the memory traffic
             return np.exp(exponents, out=exponents)
         return xp.exp(exponents)
+
+    def closest(self, rows: Array) -> Array:
+        """(n,) the affinity of each checked row to its nearest landmark, by one exponential."""
+        exponents = self._exponents(rows)
+        xp = array_namespace(exponents)
+        nearest = xp.max(exponents, axis=1)
+        return xp.exp(xp.minimum(nearest, xp.zeros_like(nearest)))
+
+    def _exponents(self, rows: Array) -> Array:
+        """(n, m) minus the squared distances over the bandwidth."""
+        xp = array_namespace(rows)
+        relative = self._relative(rows)
+        squares = _squares(relative)
+        if not bool(xp.all(xp.isfinite(squares))):
+            return self._of_huge(relative)
+        ones = xp.ones_like(squares)[:, None]
+        extended = xp.concat([relative, squares[:, None], ones], axis=1)
+        return extended @ self._operands[relative.dtype]
 
     def _relative(self, rows: Array) -> Array:
         rows = double(rows) if self._double else rows
@@ -104,7 +119,8 @@ class GaussianAffinity:
                 f"squared distances overflow: scale the data"
             )
         wide = double(rows) + self._centre
-        return xp.astype(self(wide), rows.dtype)
+        least = float(xp.finfo(rows.dtype).min)
+        return xp.astype(xp.clip(self._exponents(wide), least, 0.0), rows.dtype)
 
     def noise(self, rows: Array) -> Array:
         xp = array_namespace(rows)
@@ -122,6 +138,13 @@ class GaussianAffinity:
         renewed = type(self)(landmarks, wider * self._rule)
         renewed._rule = self._rule
         return renewed
+
+    def among(self, places: Any) -> Self:
+        """The affinity to some of the landmarks, its bandwidth the same."""
+        some = copy(self)
+        some.landmarks = take(self.landmarks, places)
+        some._prepare()
+        return some
 
     def on(self, like: Array) -> Self:
         return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})

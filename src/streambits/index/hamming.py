@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
 from streambits.codes import Coded, Codes, as_bits
 from streambits.errors import EpochError, InputError
-from streambits.index.hits import Hits, merged, merged_rows, none, scaled
+from streambits.index.across import nearest
+from streambits.index.hits import Hits, merged_rows, none
 from streambits.index.ids import Ids, check_unique
 from streambits.index.queries import as_scales, by_epoch, check_bits
 from streambits.index.segment import METHODS
@@ -144,14 +145,7 @@ class HammingIndex:
         k = as_count(k, "k")
         shelves = self._shelves if allow is None else self._among(as_ids(allow, "allow"))
         checked = None if scales is None else as_scales(scales, asked, self.bits)
-        best: Hits | None = None
-        for epoch in sorted(shelves, key=lambda e: -len(shelves[e])):
-            scale = None if checked is None else checked[epoch]
-            words, costs = asked[epoch]
-            limits = None if best is None or costs is not None else _limits(best, k, scale)
-            hits = shelves[epoch].nearest(words, k, costs, limits)
-            hits = hits if scale is None else scaled(hits, scale)
-            best = hits if best is None else merged([best, hits], k)
+        best = nearest(shelves, asked, k, checked)
         if best is not None:
             return best
         real = checked is not None or any(query.weights is not None for query in asked.values())
@@ -248,13 +242,3 @@ def _paired(ids: Any, count: int) -> Ids:
         raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id a code")
     check_unique(chosen)
     return chosen
-
-
-def _limits(best: Hits, k: int, scale: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
-    """The Hamming distances below which a hit of another epoch can still be among the k best."""
-    if best.ids.shape[1] < k:
-        return None
-    last = best.distances[:, -1:]
-    if scale is None:
-        return np.asarray(last[:, 0].astype(np.int64) + 1)  # as far, with a smaller id
-    return np.asarray((scale <= last).sum(axis=1))

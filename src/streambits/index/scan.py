@@ -5,6 +5,8 @@ together in the order of places, and does not depend on where the codes were cut
 """
 
 from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,24 +26,78 @@ CANDIDATES = 1 << 21  # kept at a time over all queries of a group
 GROUP = 128  # queries that pass over a chunk together
 
 
+class Part(NamedTuple):
+    """Codes to be scanned by some queries.
+
+    codes: (words, alive), words (width, places) planes; end: of the places in use; queries:
+    (queries, width); k: at most the living before `end`; limits: (queries,) only what is closer
+    than these is of interest.
+    """
+
+    codes: tuple[Words, Alive]
+    end: int
+    queries: Words
+    k: int
+    limits: Limits
+
+
+def part(
+    words: Words, alive: Alive, end: int, queries: Words, k: int, *, limits: Limits | None = None
+) -> Part:
+    """A part, without limits unless they are given."""
+    beyond = np.full(len(queries), 64 * len(words) + 1, np.int64)
+    closer = beyond if limits is None else np.minimum(limits, beyond)
+    return Part((words, alive), end, queries, k, closer)
+
+
 def nearest(
     words: Words, alive: Alive, end: int, queries: Words, k: int, *, limits: Limits | None = None
 ) -> tuple[Places, Distances]:
     """The k nearest places (queries, k) and their distances; equal ones by place.
 
-    words: (width, places) planes; queries: (queries, width); k: at most the living before `end`.
-    limits: (queries,) only what is closer than these is of interest: where that is fewer than k,
-    the distances after them are `FAR` and their places mean nothing.
+    Where fewer than k are closer than the limits, the distances after them are `FAR` and their
+    places mean nothing. The arguments are those of `part`.
     """
     step = max(1, min(GROUP, CANDIDATES // k))
-    beyond = np.full(len(queries), 64 * len(words) + 1, np.int64)
-    closer = beyond if limits is None else np.minimum(limits, beyond)
+    whole = part(words, alive, end, queries, k, limits=limits)
     groups = [
-        _nearest((words, alive), end, queries[i : i + step], k, closer[i : i + step])
-        for i in range(0, len(queries), step)
+        nearest_of([whole._replace(queries=queries[some], limits=whole.limits[some])])[0]
+        for some in (slice(i, i + step) for i in range(0, len(queries), step))
     ]
     places = np.concatenate([np.empty((0, k), np.int64), *(g[0] for g in groups)])
     return places, np.concatenate([np.empty((0, k), np.int32), *(g[1] for g in groups)])
+
+
+def nearest_of(parts: Sequence[Part]) -> list[tuple[Places, Distances]]:
+    """The nearest of each part, as `nearest` gives them; every thread takes a share of each.
+
+    Meant for few queries, as all are looked at together.
+    """
+    with one_blas_thread() as workers:
+        spans = [_spans(part.codes[0], part.end, workers) for part in parts]
+
+        def work(thread: int) -> list[tuple[int, Places, Distances]]:
+            shares = [(i, some[thread]) for i, some in enumerate(spans) if thread < len(some)]
+            return [(i, *_found(parts[i], span)) for i, span in shares]
+
+        found = [*chain(*ordered_map(work, range(max(map(len, spans)))))]
+    return [_joined([hits[1:] for hits in found if hits[0] == i], p.k) for i, p in enumerate(parts)]
+
+
+def _found(part: Part, span: tuple[int, int]) -> tuple[Places, Distances]:
+    most = min(part.k, span[1] - span[0])
+    places, distances, count = kernels.nearest(part.codes, span, part.queries, most, part.limits)
+    return places, np.where(np.arange(most) < count[:, None], distances, FAR)
+
+
+def _joined(shares: Sequence[tuple[Places, Distances]], k: int) -> tuple[Places, Distances]:
+    """The k nearest of shares in the order of places."""
+    if len(shares) == 1:
+        return shares[0]
+    distances = np.concatenate([d for _, d in shares], axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    places = np.concatenate([places for places, _ in shares], axis=1)
+    return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
 
 
 def within(
@@ -70,24 +126,6 @@ def _spans(words: Words, end: int, workers: int) -> list[tuple[int, int]]:
     return ranges(end * len(words), end, workers, block=kernels.CHUNK, share=SHARE)
 
 
-def _nearest(
-    codes: tuple[Words, Alive], end: int, queries: Words, k: int, limits: Limits
-) -> tuple[Places, Distances]:
-    def work(part: tuple[int, int]) -> tuple[Places, Distances]:
-        most = min(k, part[1] - part[0])
-        places, distances, count = kernels.nearest(codes, part, queries, most, limits)
-        return places, np.where(np.arange(most) < count[:, None], distances, FAR)
-
-    with one_blas_thread() as workers:
-        found = list(ordered_map(work, _spans(codes[0], end, workers)))
-    if len(found) == 1:
-        return found[0]
-    distances = np.concatenate([d for _, d in found], axis=1)
-    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    places = np.concatenate([places for places, _ in found], axis=1)
-    return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
-
-
 def _within(
     words: Words, alive: Alive, end: int, queries: Words, radius: int
 ) -> list[tuple[Places, Distances]]:
@@ -97,10 +135,10 @@ def _within(
 
     with one_blas_thread() as workers:
         found = list(ordered_map(work, _spans(words, end, workers)))
-    return [_joined(parts) for parts in zip(*found, strict=True)]
+    return [_in_order(parts) for parts in zip(*found, strict=True)]
 
 
-def _joined(parts: Sequence[tuple[Places, Distances]]) -> tuple[Places, Distances]:
+def _in_order(parts: Sequence[tuple[Places, Distances]]) -> tuple[Places, Distances]:
     places, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
     order = np.argsort(distances, kind="stable")
     return places[order], distances[order]

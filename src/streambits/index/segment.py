@@ -45,6 +45,12 @@ class Segment:
         found: tuple[Places, Distances] = way.nearest(*self._codes, queries, k)
         return found
 
+    def part(self, queries: Words, k: int) -> scan.Part | None:
+        """What is to be scanned for the k nearest; None if it is not scanned."""
+        if self._way(queries, k) is not scan:
+            return None
+        return scan.part(*self._codes, queries, min(k, len(self)))
+
     def within(self, queries: Words, radius: int) -> list[tuple[Places, Distances]]:
         """For every query the places within the radius."""
         way = self._way(queries, 1)

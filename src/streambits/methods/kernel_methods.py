@@ -38,6 +38,7 @@ def ssbc(
     rotation: str = "itq",
     half_life: float | None = None,
     epochs: str | int = "never",
+    reference: Array = None,
     paper: bool = False,
     seed: Seed = 0,
 ) -> Learner:
@@ -48,7 +49,8 @@ def ssbc(
     l = ceil(bits + bits / epsilon) rows. whitening, rotation: see Learner.
     half_life: rows after which a row counts half, for streams that change; None: never.
     epochs: 'never', or when new landmarks are drawn and a new epoch is published: 'auto', when
-    the stream has moved away from them, or a number of rows.
+    the stream has moved away from them, or a number of rows. reference: rows like those to come,
+    where the landmarks are not, as centres: by them 'auto' judges.
     paper: Algorithm 1 to the letter instead: raw rows, one row freed at a time, no whitening, no
     rotation, no alignment, the landmarks first in the stream. Its codes of different moments do
     not compare, as in the paper.
@@ -80,6 +82,7 @@ def ssbc(
         whitening=whitening,
         rotation=rotation,
         epochs=epochs,
+        reference=reference,
         seed=seed,
     )
 
