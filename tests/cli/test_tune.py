@@ -1,12 +1,13 @@
 """`streambits tune`: measured on a sample, and settings that the verbs take."""
 
-import tomllib
+import shlex
 
 import numpy as np
 import pytest
 
 import streambits as sb
 from streambits.cli import tune as verb
+from streambits.features import Linear
 from streambits.tune import Choice, Tuned
 
 FEW = ("--bits", 12, "--seconds", 0.1, "--sample", 400, "--landmarks", 40)
@@ -18,58 +19,68 @@ def source(tmp_path, rows):
     return tmp_path / "rows.npy"
 
 
-def test_the_choice_is_settings_that_online_takes(command, source, tmp_path):
-    done = command("tune", source, *FEW, "--json")
+def test_what_is_found_can_be_typed_and_read(command, source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("tune", source, *FEW, "--out", "tuned.toml", "--json")
     assert done.code == 0, done.err
-    got = done.json
-    assert got["settings"]["bits"] == 12
-    assert {"score", "kernel", "whitening", "seconds"} <= set(got["trials"][0])
-    (tmp_path / "my.toml").write_text(got["toml"])
+    told = done.json["settings"]
+    assert {"score", "kernel", "whitening", "seconds"} <= set(done.json["trials"][0])
+    assert "tuned.toml: the same" in done.err
+    assert command(*shlex.split(done.json["command"])[1:]).code == 0
     for name in ("learn", "online"):
-        arguments = (name, source, "--out", tmp_path / name, "--quiet")
-        done = command(*arguments, "--settings", tmp_path / "my.toml")
-        assert done.code == 0, done.err
-        assert sb.load(tmp_path / name / "model.safetensors").bits == 12
+        assert command(name, source, "--settings", "tuned.toml", "--out", name).code == 0
+    for folder in ("model", "learn", "online"):
+        check(sb.load(f"{folder}/model.safetensors"), told)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(count=30, landmarks="centres", factor=4.0, whitening=0.25, rotation="random"),
+        Choice(kernel=False, whitening=0.75, rotation="itq"),
+        Choice(kernel=False, whitening=0.5, rotation="random"),
+    ],
+)
+def test_so_can_what_is_seldom_found(
+    choice, command, source, *, tmp_path, monkeypatch, fingerprint
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verb, "choose", lambda drawn, bits, **_: Tuned(choice, [], drawn, bits, 0))
+    done = command("tune", source, "--bits", 6, "--sample", 400, "--out", "tuned.toml")
+    assert command(*shlex.split(done.out.splitlines()[-1])[1:]).code == 0
+    assert command("learn", source, "--settings", "tuned.toml", "--out", "learn").code == 0
+    models = [sb.load(f"{folder}/model.safetensors") for folder in ("model", "learn")]
+    assert fingerprint(models[0]) == fingerprint(models[1])
+    check(models[0], verb.chosen.settings(choice, 6))
+
+
+def check(model, told):
+    """A model has what tune told."""
+    assert model.bits == told["bits"]
+    assert (model.whitening, model.rotation) == (told["whitening"], told["rotation"])
+    if told["method"] == "linear":
+        assert isinstance(model.features, Linear)
+        return
+    usual = sb.nearest(30).of(model.features.landmarks)
+    assert model.features.width == told["landmarks"]
+    assert model.features.bandwidth == pytest.approx(told["bandwidth_factor"] * usual)
 
 
 def test_a_table_for_people(command, source):
     done = command("tune", source, *FEW, "--target", "recall")
     text = " ".join(done.out.split())
-    for expected in ("settings tried", "score", "chosen: ", "[learn]", "[online]", "bits = 12"):
+    for expected in ("settings tried", "score", "chosen: ", f"streambits learn {source} --method"):
         assert expected in text
     assert "drawing 400 rows" in done.err
 
 
-@pytest.mark.parametrize(
-    ("choice", "settings", "beyond"),
-    [
-        (Choice(count=50), {"method": "ssbc", "landmarks": 50}, {}),
-        (
-            Choice(count=50, whitening=0.25),
-            {"method": "ssbc", "landmarks": 50},
-            {"whitening": 0.25},
-        ),
-        (Choice(kernel=False, whitening=0.0), {"method": "itq"}, {}),
-        (Choice(kernel=False, whitening=0.0, rotation="none"), {"method": "pcah"}, {}),
-    ],
-)
-def test_choices_as_settings(train, choice, settings, beyond):
-    tuned = Tuned(choice, [], train, 8, 0)
-    assert verb.settings(tuned) == {"bits": 8, **settings}
-    assert verb.beyond(tuned) == beyond
-    assert tomllib.loads(verb.toml(tuned))["online"] == {"bits": 8, **settings}
-
-
-def test_a_bandwidth_is_a_number(train):
-    tuned = Tuned(Choice(count=50, factor=4.0), [], train, 8, 0)
-    expected = tuned.learner().features.bandwidth
-    assert verb.settings(tuned)["bandwidth"] == pytest.approx(expected, rel=1e-5)
-
-
 def test_standard_input(command, rows):
-    text = "\n".join(",".join(map(str, row)) for row in rows[:300]).encode()
-    done = command("tune", "-", *FEW, "--json", stdin=text)
+    lines = [",".join(map(str, row)) for row in ("abcdefgh", *rows[:300])]
+    text = "\n".join(lines).encode()
+    reading = ("--columns", "a,b,d,h", "--format", "csv")
+    done = command("tune", "-", *FEW, *reading, "--json", stdin=text)
     assert done.json["settings"]["bits"] == 12
+    assert shlex.join(["streambits", "learn", "-", *reading]) in done.json["command"]
 
 
 def test_a_users_mistakes(fails, misused, source, rows, tmp_path):
@@ -78,3 +89,6 @@ def test_a_users_mistakes(fails, misused, source, rows, tmp_path):
     assert "does not exist" in fails("tune", "nowhere", *FEW)
     assert "no row that can be used" in fails("tune", "-", stdin=b"a,b\nx,y\n")
     assert "--target" in misused("tune", source, "--target", "speed")
+    (tmp_path / "mine.toml").write_text("[search]\nk = 2\n")
+    assert "exists: choose another name" in fails("tune", source, "--out", tmp_path / "mine.toml")
+    assert "there is no folder" in fails("tune", source, "--out", tmp_path / "no" / "t.toml")

@@ -15,9 +15,13 @@ def learn(
     out: options.Out,
     method: options.MethodName = options.Method.ssbc,
     landmarks: options.Landmarks = LANDMARKS,
+    landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     half_life: options.HalfLife = None,
     bandwidth: options.Bandwidth = None,
+    bandwidth_factor: options.BandwidthFactor = None,
+    whitening: options.Whitening = None,
+    rotation: options.RotationName = None,
     epsilon: options.Epsilon = None,
     seed: options.Seed = 0,
     columns: options.Columns = None,
@@ -42,14 +46,18 @@ def learn(
     """
     settings = Settings(
         bits=bits,
-        method=method.value,
+        method=method,
         landmarks=landmarks,
+        landmarks_by=landmarks_by,
         epochs=options.as_epochs(epochs),
         half_life=half_life,
         bandwidth=bandwidth,
+        bandwidth_factor=bandwidth_factor,
+        whitening=whitening,
+        rotation=rotation,
         epsilon=epsilon,
         seed=seed,
-    ).filled()
+    ).checked()
     plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
     source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
     plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)

@@ -16,9 +16,13 @@ def online(
     to: options.To = None,
     method: options.MethodName = options.Method.ssbc,
     landmarks: options.Landmarks = LANDMARKS,
+    landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     half_life: options.HalfLife = None,
     bandwidth: options.Bandwidth = None,
+    bandwidth_factor: options.BandwidthFactor = None,
+    whitening: options.Whitening = None,
+    rotation: options.RotationName = None,
     epsilon: options.Epsilon = None,
     seed: options.Seed = 0,
     refresh: options.Refresh = None,
@@ -44,15 +48,19 @@ def online(
     """
     settings = Settings(
         bits=bits,
-        method=method.value,
+        method=method,
         landmarks=landmarks,
+        landmarks_by=landmarks_by,
         epochs=options.as_epochs(epochs),
         half_life=half_life,
         bandwidth=bandwidth,
+        bandwidth_factor=bandwidth_factor,
+        whitening=whitening,
+        rotation=rotation,
         epsilon=epsilon,
         seed=seed,
         refresh=refresh,
-    ).filled()
+    ).checked()
     source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
     plan = Plan(
         "online", source, Online(settings), settings.plain(), out, bits, to, skip_bad=skip_bad

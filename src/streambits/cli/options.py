@@ -22,6 +22,23 @@ class Method(StrEnum):
     pcah = "pcah"
     itq = "itq"
     unifdiag = "unifdiag"
+    linear = "linear"
+
+
+class Rotation(StrEnum):
+    """Those of `rotations.ROTATIONS`."""
+
+    none = "none"
+    random = "random"
+    itq = "itq"
+    uniform = "uniform"
+
+
+class Way(StrEnum):
+    """Those of `jobs.settings.WAYS`."""
+
+    uniform = "uniform"
+    centres = "centres"
 
 
 def _epochs(text: str | None) -> str | None:
@@ -60,9 +77,16 @@ Landmarks = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Drawn at random from the first rows, ten for each, which wait for that. If a stream "
-        f"does not begin as it goes on, --epochs auto draws others; default {LANDMARKS}.",
+        help="Taken from the first rows, ten for each, which wait for that. If a stream does not "
+        f"begin as it goes on, --epochs auto draws others; default {LANDMARKS}.",
         show_default=False,
+    ),
+]
+LandmarksBy = Annotated[
+    Way | None,
+    typer.Option(
+        help="Of ssbc. uniform (the default): rows drawn at random; centres: k-means centres of "
+        "the first rows, worth some times as many. Those of later epochs are drawn."
     ),
 ]
 Epochs = Annotated[
@@ -77,6 +101,30 @@ HalfLife = Annotated[
     float | None, typer.Option(help="Rows after which a row counts half; never by default.")
 ]
 Bandwidth = Annotated[float | None, typer.Option(help="Of the affinity; by the landmarks.")]
+BandwidthFactor = Annotated[
+    float | None,
+    typer.Option(
+        help="In place of a bandwidth: so many times the squared mean distance of a landmark to "
+        "its 30th neighbour; 1 by default, and up to 16 may be better."
+    ),
+]
+Whitening = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="How much strong directions are damped, 0 (not) to 1; by default 0.5 for ssbc and "
+        "rff_fd, 0 for linear.",
+    ),
+]
+RotationName = Annotated[
+    Rotation | None,
+    typer.Option(
+        help="How directions are turned before they become bits: none, random, itq (towards the "
+        "corners), uniform (equal variances). By default itq for ssbc, rff_fd and linear, random "
+        "for osh and frosh."
+    ),
+]
 Epsilon = Annotated[float | None, typer.Option(help="The sketch has bits + bits / epsilon rows.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")]
 Refresh = Annotated[

@@ -2,23 +2,23 @@
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from streambits.cli import progress
+from streambits.cli import chosen, progress
 from streambits.cli.opening import names
 from streambits.errors import InputError
-from streambits.features import GaussianAffinity, Reservoir
+from streambits.features import Reservoir
 from streambits.streams.connect import Source
 from streambits.streams.sources import open_source
 from streambits.tune import Choice, Tuned
 from streambits.tune import tune as choose
 
 SHOWN = 10  # trials in the table
-LINEAR = {"itq": "itq", "none": "pcah"}  # methods without a kernel, by their rotation
 
 
 class Target(StrEnum):
@@ -48,15 +48,22 @@ def tune(
     format: Annotated[  # noqa: A002 - what users call it
         str | None, typer.Option(help="Of the rows; by default by the name, csv for -.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A new TOML file for the choice, which --settings of others takes."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
-    Prints what was tried, and the choice as TOML that --settings takes.
+    Prints what was tried, and the command that learns with the choice; `online` takes the same
+    options, and both take the file of --out by --settings.
 
-    Example: streambits tune embeddings/ --bits 64 --target recall
+    Example: streambits tune embeddings/ --bits 64 --target recall --out tuned.toml
     """
     console = progress.stderr()
+    if out is not None:
+        chosen.check_new(out)
     source = open_source(rows, columns=names(columns), ids=ids, format=format)
     with progress.working(console, f"drawing {sample:,} rows from {source.name}"):
         drawn = draw(source, sample, seed, console)
@@ -64,12 +71,18 @@ def tune(
         tuned = choose(
             drawn, bits, target=target.value, seconds=seconds, landmarks=landmarks, seed=seed
         )
+    told = chosen.settings(tuned.choice, tuned.bits)
+    line = chosen.command(rows, {"columns": columns, "ids": ids, "format": format}, told)
     if as_json:
-        typer.echo(json.dumps(as_object(tuned)))
+        typer.echo(json.dumps({"settings": told, "command": line, **as_object(tuned)}))
     else:
-        out = Console(highlight=False)
-        out.print(table(tuned))
-        out.print(f"chosen: {tuned.choice}\n\n{toml(tuned)}", soft_wrap=True, markup=False)
+        shown = Console(highlight=False)
+        shown.print(table(tuned))
+        shown.print(f"chosen: {tuned.choice}\n\n{line}", soft_wrap=True, markup=False)
+    if out is not None:  # last: what was found is told, whatever the disk says
+        chosen.write(out, told)
+        written = f"{out}: the same, for --settings of learn and online"
+        console.print(written, soft_wrap=True, markup=False)
 
 
 def draw(source: Source, size: int, seed: int, console: Console) -> Any:
@@ -85,36 +98,6 @@ def draw(source: Source, size: int, seed: int, console: Console) -> Any:
     if bad:
         console.print(f"left out: {bad:,} bad rows")
     return held.rows
-
-
-def settings(tuned: Tuned) -> dict[str, Any]:
-    """The choice as far as `learn` and `online` have options for it."""
-    choice = tuned.choice
-    if not choice.kernel:
-        return {"method": LINEAR.get(choice.rotation, "itq"), "bits": tuned.bits}
-    features = tuned.learner().features
-    told: dict[str, Any] = {"method": "ssbc", "bits": tuned.bits, "landmarks": choice.count}
-    if isinstance(features, GaussianAffinity) and choice.factor != Choice().factor:
-        told["bandwidth"] = float(f"{features.bandwidth:.6g}")
-    return told
-
-
-def beyond(tuned: Tuned) -> dict[str, Any]:
-    """What of the choice is no option: only `streambits.tune(...).learner()` has it."""
-    choice = tuned.choice
-    usual = Choice() if choice.kernel else Choice(kernel=False, whitening=0.0)
-    names = ["whitening"] + (["landmarks", "rotation"] if choice.kernel else [])
-    if not choice.kernel and choice.rotation not in LINEAR:
-        names.append("rotation")
-    values = {name: getattr(choice, name) for name in names}
-    return {name: value for name, value in values.items() if value != getattr(usual, name)}
-
-
-def toml(tuned: Tuned) -> str:
-    """The settings as a table for each verb that learns."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in settings(tuned).items()]
-    lines += [f"# no option: {name} = {json.dumps(v)}" for name, v in beyond(tuned).items()]
-    return "\n".join(f"[{verb}]\n" + "\n".join(lines) + "\n" for verb in ("learn", "online"))
 
 
 def table(tuned: Tuned) -> Table:
@@ -138,8 +121,7 @@ def as_object(tuned: Tuned) -> dict[str, Any]:
         }
         for t in tuned.trials
     ]
-    told = {"settings": settings(tuned), "beyond": beyond(tuned), "toml": toml(tuned)}
-    return told | {"chosen": _plain(tuned.choice), "trials": trials}
+    return {"chosen": _plain(tuned.choice), "trials": trials}
 
 
 def _plain(choice: Choice) -> dict[str, Any]:

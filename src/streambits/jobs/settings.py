@@ -5,22 +5,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Array, as_choice
+from streambits.codes import as_bits
 from streambits.errors import InputError
-from streambits.features import reservoir
+from streambits.features import centres, nearest, reservoir
 from streambits.learner import Learner
-from streambits.methods import METHODS
+from streambits.methods import METHODS, Method, linear
 
-LEARNED = tuple(n for n, m in METHODS.items() if m.streams and n != "semi_supervised")  # no labels
+LEARNED: dict[str, Method] = {
+    **{n: m for n, m in METHODS.items() if m.streams and n != "semi_supervised"},  # no labels
+    "linear": Method(linear, limit="columns"),  # pcah, itq and unifdiag are cases of it
+}
 LANDMARKS = 500
+WAYS = ("uniform", "centres")  # to landmarks
 SOONEST, LATEST = 512, 65536  # rows between two coders; one costs as much as some thousand rows
+REFERENCE = 1000  # further ones, by which a stream is judged where landmarks are centres
 SHARE = 10  # first rows for each landmark that is drawn from them
 
 
 class Settings(NamedTuple):
     """Those of the method that are None are left to it.
 
-    landmarks: drawn from the first rows, ten for each. refresh: rows between two coders; None:
-    whenever the rows have doubled, from 512 on, and then every 65536.
+    landmarks: from the first rows, ten for each. refresh: rows between two coders; None:
+    whenever the rows have doubled, from 512 on, and then every 65536. bandwidth_factor: times
+    `nearest(30)`, in place of a bandwidth. landmarks_by: 'centres' are those of the first rows;
+    None, as 'uniform': some of them, drawn at random.
+    What came after the first version is None by default: older folders do not have it.
     """
 
     bits: int
@@ -32,11 +42,15 @@ class Settings(NamedTuple):
     epsilon: float | None = None
     seed: int = 0
     refresh: int | None = None
+    whitening: float | None = None
+    rotation: str | None = None
+    bandwidth_factor: float | None = None
+    landmarks_by: str | None = None
 
     @property
     def gathered(self) -> int:
-        """Rows from which landmarks are drawn."""
-        return SHARE * self.landmarks
+        """Rows from which landmarks are drawn, and then those by which `epochs` judges."""
+        return SHARE * self.landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
 
     def until_refresh(self, seen: int) -> int:
         """Rows from the `seen` ones to the next coder.
@@ -51,19 +65,59 @@ class Settings(NamedTuple):
 
     def filled(self) -> "Settings":
         """With the default of `epochs`, which is no method's own."""
-        default = "auto" if self.method == "ssbc" else None
-        return self if self.epochs is not None else self._replace(epochs=default)
+        if self.method == "ssbc":
+            return self if self.epochs is not None else self._replace(epochs="auto")
+        return self._replace(epochs=None) if self.epochs == "never" else self
+
+    def checked(self) -> "Settings":
+        """Filled, if the method takes them: asked of two rows, before there is a folder."""
+        filled, bits = self.filled(), as_bits(self.bits)
+        refusal = self._method().refusal(bits, landmarks=self.landmarks, columns=bits)
+        if refusal:
+            raise InputError(
+                f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
+                f"landmarks"
+            )
+        filled._replace(bits=1).learner([np.eye(2)[: self.landmarks]])
+        return filled
 
     def learner(self, rows: list[NDArray[Any]]) -> Learner:
         """A learner with landmarks from these rows, all of them if they are few."""
-        if self.method not in LEARNED:
-            raise InputError(f"method is {self.method!r}; it must be one of {', '.join(LEARNED)}")
-        count = min(self.landmarks, sum(map(len, rows)))
-        landmarks = reservoir(rows, count, seed=self.seed)
-        names = ("epochs", "half_life", "bandwidth", "epsilon")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        learner: Learner = METHODS[self.method](landmarks, self.bits, seed=self.seed, **given)
+        method, given = self._method(), self._given()
+        if self.landmarks_by == "centres" and self.epochs is not None:
+            later = np.concatenate(rows)[SHARE * self.landmarks :]
+            given["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
+        learner: Learner = method(self._landmarks(rows), self.bits, seed=self.seed, **given)
         return learner
+
+    def _method(self) -> Method:
+        return LEARNED[as_choice(self.method, "method", tuple(LEARNED))]
+
+    def _given(self) -> dict[str, Any]:
+        """What the method is told."""
+        names = ("epochs", "half_life", "bandwidth", "epsilon", "whitening", "rotation")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.bandwidth_factor is None:
+            return given
+        if self.bandwidth is not None:
+            raise InputError(
+                f"bandwidth is {self.bandwidth:g} and bandwidth_factor {self.bandwidth_factor:g}: "
+                f"give one of them"
+            )
+        return given | {"bandwidth": self.bandwidth_factor * nearest(30)}
+
+    def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
+        count = min(self.landmarks, sum(map(len, rows)))
+        way = as_choice(self.landmarks_by or "uniform", "landmarks_by", WAYS)
+        if way == "uniform":
+            return reservoir(rows, count, seed=self.seed)
+        if self._method().limit != "landmarks":
+            raise InputError(
+                f"landmarks_by is 'centres', and {self.method} has no landmarks: "
+                f"leave it out, or use ssbc"
+            )
+        first = np.concatenate(rows, dtype=np.float64)[: SHARE * self.landmarks]
+        return centres(first, count, seed=self.seed)
 
     def plain(self) -> dict[str, Any]:
         """For job.json."""

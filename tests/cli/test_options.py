@@ -1,0 +1,116 @@
+"""What `learn` and `online` are told: by flags, a file or variables, and kept in job.json."""
+
+import json
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.cli.options import Rotation, Way
+from streambits.jobs.settings import WAYS
+from streambits.rotations import ROTATIONS
+
+TUNED = {
+    "whitening": 0.25,
+    "rotation": "random",
+    "bandwidth_factor": 4.0,
+    "landmarks_by": "centres",
+}
+FLAGS = [word for name, value in TUNED.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+
+@pytest.fixture
+def job(tmp_path, mixture):
+    """job(verb): arguments for 600 rows, into a folder named after the verb."""
+    np.save(tmp_path / "rows.npy", mixture(600))
+
+    def job(verb):
+        few = ("--bits", 8, "--landmarks", 40, "--quiet")
+        return [verb, tmp_path / "rows.npy", *few, "--out", tmp_path / verb]
+
+    return job
+
+
+def kept(folder):
+    return json.loads((folder / "job.json").read_text())["settings"]
+
+
+def test_the_names_are_those_of_the_library():
+    for names, known in ((Rotation, ROTATIONS), (Way, WAYS)):
+        assert [name.value for name in names] == list(known)
+
+
+@pytest.mark.parametrize("verb", ["learn", "online"])
+@pytest.mark.parametrize("how", ["flags", "file", "variables"])
+def test_all_ways_of_telling_give_the_same_model(
+    how, verb, *, command, job, tmp_path, monkeypatch, mixture
+):
+    told = job(verb)
+    if how == "flags":
+        told += FLAGS
+    elif how == "file":
+        lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in TUNED.items())
+        (tmp_path / "my.toml").write_text(f"[{verb}]\n{lines}")
+        told += ["--settings", tmp_path / "my.toml"]
+    else:
+        for name, value in TUNED.items():
+            monkeypatch.setenv(f"STREAMBITS_{name.upper()}", str(value))
+    done = command(*told)
+    assert done.code == 0, done.err
+    assert kept(tmp_path / verb).items() >= TUNED.items()
+    model = sb.load(tmp_path / verb / "model.safetensors")
+    landmarks = sb.centres(mixture(600)[:400].astype(float), 40)
+    assert (model.whitening, model.rotation) == (0.25, "random")
+    np.testing.assert_array_equal(model.features.landmarks, landmarks)
+    assert model.features.bandwidth == pytest.approx(4 * sb.nearest(30).of(landmarks), rel=1e-12)
+
+
+@pytest.mark.parametrize("place", range(0, len(FLAGS), 2))
+def test_a_job_goes_on_only_with_the_settings_it_had(command, fails, job, *, place, tmp_path):
+    assert command(*job("learn")).code == 0
+    name = FLAGS[place].removeprefix("--").replace("-", "_")
+    said = fails(*job("learn"), *FLAGS[place : place + 2])
+    assert f"{name} is not set there and {TUNED[name]} here" in said
+
+
+@pytest.mark.parametrize("verb", ["learn", "online"])
+def test_a_folder_from_before_these_settings_goes_on(command, job, verb, tmp_path):
+    assert command(*job(verb)).code == 0
+    file = tmp_path / verb / "job.json"
+    old = json.loads(file.read_text())
+    for name in TUNED:
+        assert old["settings"].pop(name) is None
+    file.write_text(json.dumps(old))
+    done = command(*job(verb), "--json")
+    assert (done.code, done.json["rows"], done.json["new_rows"]) == (0, 600, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (["--whitening", 1.5], "--whitening"),
+        (["--whitening", "half"], "--whitening"),
+        (["--rotation", "left"], "--rotation"),
+        (["--landmarks-by", "grid"], "--landmarks-by"),
+    ],
+)
+def test_values_that_are_none(misused, job, wrong, complaint):
+    assert f"Invalid value for '{complaint}'" in misused(*job("online"), *wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--bandwidth-factor", "0"],
+        ["--bandwidth-factor", "2", "--bandwidth", "3"],
+        ["--method", "itq", "--rotation", "none"],
+        ["--method", "linear", "--landmarks-by", "centres"],
+    ],
+)
+@pytest.mark.parametrize("verb", ["learn", "online"])
+def test_a_mistake_leaves_no_folder_that_refuses_the_right_command(
+    fails, command, *, job, verb, wrong, tmp_path
+):
+    fails(*job(verb), *wrong)
+    assert not (tmp_path / verb).exists()
+    assert command(*job(verb)).code == 0
