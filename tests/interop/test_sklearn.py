@@ -100,6 +100,23 @@ def test_partial_fit_over_any_split_is_fit(cuts):
     assert parts.learner_.seen == len(ROWS)
 
 
+def test_epochs_follow_a_stream_that_moves():
+    """Warnings are errors here: with epochs there is nothing to warn of."""
+    moved = np.concatenate([ROWS, ROWS + 4])
+    model = SSBC(bits=8, n_landmarks=100, epochs="auto", random_state=0)
+    before = model.partial_fit(ROWS).encode(ROWS[:5])
+    after = model.partial_fit(ROWS + 4).encode(ROWS[:5] + 4)
+    assert before.epoch == 0
+    assert after.epoch == model.learner_.epoch > 0
+    frozen = SSBC(bits=8, landmarks=ROWS[:100], random_state=0).fit(ROWS)
+    distinct = [len(np.unique(m.transform(ROWS + 4), axis=0)) for m in (frozen, model)]
+    assert distinct[1] > 5 * distinct[0]
+    whole = SSBC(bits=8, n_landmarks=100, epochs="auto", random_state=0).fit(moved)
+    beyond = (whole.learner_.features.landmarks[:, 0] > 2.5).mean()
+    assert 0.3 < beyond < 0.7
+    assert SSBC(bits=8, half_life=500.0).fit(ROWS).learner_.sketch.half_life == 500
+
+
 def test_partial_fit_warns_once_that_its_landmarks_are_a_prefix():
     model = SSBC(16, n_landmarks=100, random_state=0)
     with pytest.warns(LandmarkWarning, match=r"100 landmarks .* 1000 rows of the first batch"):

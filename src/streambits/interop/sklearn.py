@@ -34,7 +34,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
 
     The codes are those of `streambits.ssbc` with the same landmarks and seed, bit for bit: after
     `fit`, and after `partial_fit` over any split of the rows. A row has the same code alone and in
-    any batch. Codes given out between calls of `partial_fit` compare with later ones.
+    any batch. Codes given out between calls of `partial_fit` compare with later ones of the same
+    epoch; `encode` gives codes that know theirs.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         A number beyond what the data allow is an error.
     landmarks : array-like of shape (m, n_features), default=None
         A uniform sample of the rows to come. None: drawn, by `fit` from all rows, by `partial_fit`
-        from its first batch, with a LandmarkWarning.
+        from its first batch, with a LandmarkWarning unless `epochs` is 'auto'.
     n_landmarks : int, default=500
         How many to draw at most; of fewer rows, all become landmarks.
     bandwidth : float or streambits.Bandwidth, default=None
@@ -52,6 +53,12 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         From 0 (the paper) to 1.
     rotation : {'itq', 'random', 'none'}, default='itq'
         Where the bits fall.
+    half_life : float, default=None
+        Rows after which a row counts half. None: never.
+    epochs : {'never', 'auto'} or int, default='never'
+        'auto': where the stream moves away from the landmarks, others are drawn from all rows
+        seen and a new epoch begins, whose codes do not compare with earlier ones; a number: after
+        so many rows.
     paper : bool, default=False
         The paper's algorithm to the letter: whitening and rotation are not used, and codes given
         out between calls of `partial_fit` do not compare.
@@ -88,6 +95,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         bandwidth: Bandwidth | float | None = None,
         whitening: float = 0.5,
         rotation: str = "itq",
+        half_life: float | None = None,
+        epochs: str | int = "never",
         paper: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -97,6 +106,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         self.bandwidth = bandwidth
         self.whitening = whitening
         self.rotation = rotation
+        self.half_life = half_life
+        self.epochs = epochs
         self.paper = paper
         self.random_state = random_state
 
@@ -104,6 +115,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         """Draw landmarks uniformly from X (n, d), unless given, then learn all of X."""
         rows = self._checked(X, first=True)
         learner = self._new_learner(rows).learn(rows)
+        if learner.epoch:  # X was sorted: landmarks from all of it again
+            learner.renew()
         learner.coder()  # more bits than the rank allows fail here
         self.learner_ = learner
         return self
@@ -112,7 +125,7 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         """Go on learning with X (n, d); the first call draws the landmarks, unless given."""
         first = not hasattr(self, "learner_")
         rows = self._checked(X, first=first)
-        if first and self.landmarks is None:
+        if first and self.landmarks is None and self.epochs != "auto":
             warnings.warn(_prefix(len(rows), self.n_landmarks), LandmarkWarning, stacklevel=2)
         learner = self._new_learner(rows) if first else self.learner_
         self.learner_ = learner.learn(rows)
@@ -170,6 +183,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
             bandwidth=self.bandwidth,
             whitening=self.whitening,
             rotation=self.rotation,
+            half_life=self.half_life,
+            epochs=self.epochs,
             paper=self.paper,
             seed=seed,
         )
@@ -199,5 +214,5 @@ def _prefix(rows: int, wanted: int) -> str:
     return (
         f"{min(rows, wanted)} landmarks are drawn from the {rows} rows of the first batch; if the "
         f"stream is sorted or drifts, these are no uniform sample of it and the codes suffer: pass "
-        f"landmarks=streambits.reservoir(stream, {wanted})"
+        f"landmarks=streambits.reservoir(stream, {wanted}), or epochs='auto'"
     )
