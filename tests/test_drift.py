@@ -190,3 +190,18 @@ def test_landmarks_that_are_mostly_one_row_can_be_watched():
     rows[::50] = np.random.default_rng(0).random((40, 4))
     learner = sb.ssbc(rows[:100], bits=1, bandwidth=1.0, epochs="auto", seed=0).learn(rows)
     assert learner.seen == 2000
+
+
+def test_take_stops_where_an_epoch_begins():
+    rows = moving()
+    learner, done, ends = sb.ssbc(rows[:100], bits=16, epochs="auto", seed=0), 0, []
+    while done < len(rows):
+        done += learner.take(rows[done:])
+        ends.append((done, learner.epoch))
+    assert [epoch for _, epoch in ends][:-1] == list(range(1, len(ends)))
+    assert all(end % CHUNK == 0 for end, _ in ends[:-1])
+    assert learner.coder().encode(rows) == learned(rows).coder().encode(rows)
+    assert (learner.take(rows[:0]), learner.seen) == (0, 6000)
+    with pytest.raises(InputError, match="columns"):
+        learner.take(rows[:, :3])
+    assert learner.seen == 6000

@@ -46,12 +46,12 @@ def encode_online(
         checked = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         parts = []
         while checked.shape[0]:
-            step = min(refresh - learner.seen % refresh, learner.ahead or refresh)
-            now, checked = checked[:step, :], checked[step:, :]
-            parts.append(coder.encode(now))
+            now = checked[: refresh - learner.seen % refresh, :]
+            codes, done = coder.encode(now), learner.take(now)
+            now, checked = now[:done, :], checked[done:, :]
+            parts.append(codes[:done])
             if coders is not None:
                 coders.note(coder, now, parts[-1])
-            learner.learn(now)
             if learner.seen % refresh == 0 or learner.epoch != coder.epoch:
                 last, coder = coder, learner.coder()
                 if on_refresh is not None:

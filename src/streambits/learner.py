@@ -125,16 +125,24 @@ class Learner:
         With `epochs`, a new epoch may begin in the middle of them; `epoch` says so.
         """
         rows = self._checked(rows)
-        self._stale = True
         while rows.shape[0]:
-            last = self._coder.projection if self._coder else None
-            due = self._watch.until(rows, last, self.epoch) if self._watch else None
-            count = rows.shape[0] if due is None else due
-            self._absorb(self._blocks.cut(rows[:count, :]))
-            rows = rows[count:, :]
-            if due is not None:
-                self._renew(changed=True)
+            rows = rows[self._take(rows) :, :]
         return self
+
+    def take(self, rows: Array) -> int:
+        """Learn rows up to where a new epoch begins, and no further; gives how many."""
+        rows = self._checked(rows)
+        return self._take(rows) if rows.shape[0] else 0
+
+    def _take(self, rows: Array) -> int:
+        last = self._coder.projection if self._coder else None
+        due = self._watch.until(rows, last, self.epoch) if self._watch else None
+        count = int(rows.shape[0]) if due is None else due
+        self._stale = True
+        self._absorb(self._blocks.cut(rows[:count, :]))
+        if due is not None:
+            self._renew(changed=True)
+        return count
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
@@ -277,11 +285,6 @@ class Learner:
     def epochs(self) -> str | int:
         """When a new epoch is published: 'never', 'auto' or every so many rows."""
         return self._watch.policy if self._watch else "never"
-
-    @property
-    def ahead(self) -> int | None:
-        """Rows until the next look of the watch, when a new epoch may begin; None without one."""
-        return self._watch.ahead if self._watch else None
 
     @property
     def drift(self) -> tuple[Reading, ...]:

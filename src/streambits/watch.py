@@ -72,11 +72,6 @@ class Watch:
         return self._change is not None
 
     @property
-    def ahead(self) -> int:
-        """Rows until the next look."""
-        return CHUNK - self.rows % CHUNK
-
-    @property
     def nbytes(self) -> int:
         row = nbytes(self._recent[:1, :])
         rows = nbytes(self._recent) + LOOKED_AT * row + self._marks.nbytes
@@ -149,7 +144,8 @@ class Watch:
 
     def _pieces(self, rows: Array) -> list[Array]:
         """The rows, cut where looks fall."""
-        cuts = [0, *range(self.ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
+        ahead = CHUNK - self.rows % CHUNK
+        cuts = [0, *range(ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
         return [rows[i:j, :] for i, j in pairwise(cuts)]
 
     def _looked(self, number: int, piece: Array) -> Array:

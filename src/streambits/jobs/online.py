@@ -37,7 +37,7 @@ class Online(Learning):
             left = self.settings.until_refresh(learner.seen)
             some = rows[:left]
             encoding = self._pool.submit(coder.encode, some)
-            done = _learned(learner, some)
+            done = learner.take(some)
             codes = encoding.result()[:done]
             self.coders.note(coder, some[:done], codes)
             yield Coded(ids[:done], codes)
@@ -57,16 +57,3 @@ class Online(Learning):
         super().save(folder)
         if self.learner is not None:
             save(self.coders, folder / "coders.safetensors")
-
-
-def _learned(learner: Learner, rows: Rows) -> int:
-    """Learn rows up to where a new epoch begins; gives how many.
-
-    Not more at a time than to the next look of the learner's watch, after which one may begin.
-    """
-    epoch, done = learner.epoch, 0
-    while done < len(rows) and learner.epoch == epoch:
-        some = rows[done : done + (learner.ahead or len(rows))]
-        learner.learn(some)
-        done += len(some)
-    return done
