@@ -131,8 +131,7 @@ class Learner:
 
     def take(self, rows: Array) -> int:
         """Learn rows up to where a new epoch begins, and no further; gives how many."""
-        rows = self._checked(rows)
-        return self._take(rows) if rows.shape[0] else 0
+        return self._take(self._checked(rows))
 
     def _take(self, rows: Array) -> int:
         last = self._coder.projection if self._coder else None
