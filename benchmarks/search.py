@@ -6,9 +6,8 @@ Random codes, k = 10; our scan and FAISS take turns, with as many threads for on
 and the best of a few rounds counts. FAISS splits over queries, so one query is one thread there.
 Its threads spin while they wait, so beside another busy process two of them are far slower than
 one: such rows are marked as disturbed, and their ratio says nothing. Run it on a quiet machine.
-Then what four live epochs cost against one, what a removal costs, the bytes a code takes, how long
-a file takes to open, and what a second process pays for its first search, when the compiled kernels
-lie on disk.
+Then what a removal costs, the bytes a code takes, how long a file takes to open, and what a second
+process pays for its first search, when the compiled kernels lie on disk.
 """
 
 import os
@@ -103,28 +102,6 @@ def removal() -> None:
     )
 
 
-def epochs() -> None:
-    """The same codes in one epoch and in four, with and without a scale for each query."""
-    codes, queries = random_codes(CODES, 64, 4), random_codes(64, 64, 5)
-    one, four = sb.HammingIndex(64, method="scan"), sb.HammingIndex(64, method="scan")
-    one.add(codes)
-    for epoch, part in enumerate(np.array_split(np.arange(CODES), 4)):
-        four.add(sb.Codes.known(codes.packed[part], 64, epoch), part)
-    rising = np.broadcast_to(np.arange(65.0), (64, 65))
-    for count in (64, 1):
-        asked = {e: sb.Codes.known(queries.packed[:count], 64, e) for e in range(4)}
-        scales = dict.fromkeys(range(4), rising[:count])
-        times = [
-            (
-                seconds(partial(one.search, queries[:count], K)),
-                seconds(partial(four.search, asked, K, scales=scales)),
-            )
-            for _ in range(ROUNDS)
-        ]
-        alone, apart = (min(side) for side in zip(*times, strict=True))
-        print(f"four epochs / one, {count} queries: {apart / alone:.2f}")
-
-
 def opening() -> None:
     """How long files of more and more codes take to save and to open."""
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +133,6 @@ def main() -> None:
     )
     for bits in (64, 256):
         against_faiss(bits, threads)
-    epochs()
     removal()
     opening()
     first_call()

@@ -1,0 +1,90 @@
+"""What searching four live epochs costs against one, for an index of the same size.
+
+    python benchmarks/epochs.py
+
+First the index alone: the same random codes in one epoch and in four, queries encoded and scales
+known. Then all of `Coders.search`: rows encoded by every live coder, scales and search. Best of
+rounds, in turns.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import streambits as sb
+
+CODES, BITS, K, ROUNDS = 4_000_000, 64, 10, 30
+SHAPES = ((50, 500), (784, 1000))  # columns, landmarks
+
+
+def fastest(*works: Callable[[], Any]) -> list[float]:
+    """Milliseconds of each."""
+    times = [[_seconds(work) for work in works] for _ in range(ROUNDS)]
+    return [1e3 * min(side) for side in zip(*times, strict=True)]
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def random_codes(count: int, seed: int) -> sb.Codes:
+    packed = np.random.default_rng(seed).integers(0, 256, (count, BITS // 8), dtype=np.uint8)
+    return sb.Codes.known(packed, BITS)
+
+
+def indexes(epochs: list[int]) -> tuple[sb.HammingIndex, sb.HammingIndex]:
+    """The same codes: all of the last epoch, and in equal parts."""
+    one, four = sb.HammingIndex(BITS, method="scan"), sb.HammingIndex(BITS, method="scan")
+    codes = random_codes(CODES, 0).packed
+    one.add(sb.Codes.known(codes, BITS, epochs[-1]))
+    for epoch, part in zip(epochs, np.array_split(np.arange(CODES), 4), strict=True):
+        four.add(sb.Codes.known(codes[part], BITS, epoch), part)
+    return one, four
+
+
+def of_index() -> None:
+    one, four = indexes([0, 1, 2, 3])
+    for count in (1, 64):
+        packed = random_codes(count, 1).packed
+        asked = {epoch: sb.Codes.known(packed, BITS, epoch) for epoch in range(4)}
+        scales = dict.fromkeys(asked, np.tile(np.arange(BITS + 1.0), (count, 1)))
+        show(
+            f"index, {count} queries",
+            partial(one.search, asked[3], K),
+            partial(four.search, asked, K, scales=scales),
+        )
+
+
+def of_coders(columns: int, landmarks: int) -> None:
+    rows = np.random.default_rng(0).random((16_000, columns), dtype=np.float32)
+    learner = sb.ssbc(rows[:landmarks], BITS, seed=0)
+    coders = sb.Coders()
+    for part in np.split(rows, 4):
+        learner.learn(part).renew()
+        coder = learner.coder()
+        coders.note(coder, part, coder.encode(part))
+    alone = sb.Coders()
+    alone.note(coder, rows, coder.encode(rows))
+    one, four = indexes(list(coders))
+    for count in (1, 64, 1000):
+        show(
+            f"all, {columns} columns, {count} queries",
+            partial(alone.search, one, rows[:count], K),
+            partial(coders.search, four, rows[:count], K),
+        )
+
+
+def show(label: str, one: Callable[[], Any], four: Callable[[], Any]) -> None:
+    alone, apart = fastest(one, four)
+    print(f"{label:32} {alone:8.2f} ms, four {apart:8.2f} ms, {apart / alone:5.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    of_index()
+    for shape in SHAPES:
+        of_coders(*shape)
