@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import streambits as sb
 
+pytest_plugins = ["servers.kafka", "servers.nats", "servers.postgres"]
 settings.register_profile(
     "default",
     deadline=None,

@@ -1,6 +1,8 @@
 """`streambits encode`: as a filter, and into a folder."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +66,17 @@ def test_other_models(kind, command, model, rows, tmp_path):
     assert [line["code"] for line in done.lines] == hexadecimal(coder.encode(rows[:50]))
 
 
+def test_a_jobs_folder_is_its_model_here_and_its_coders_in_search(command, job, rows):
+    done = command("encode", job, job.parent / "rows.npy")
+    codes = sb.load(job / "model.safetensors").coder().encode(rows)
+    assert [line["code"] for line in done.lines] == hexadecimal(codes)
+    last = sb.load(job / "coders.safetensors").newest
+    assert 0 < (last.encode(rows).unpack() != codes.unpack()).mean() < 0.1
+    query = ["--query", job.parent / "queries.npy"]
+    assert f"by {job / 'coders.safetensors'}" in command("search", job, *query).err
+    assert f"by {job / 'coders.safetensors'}" in command("search", job, "--model", job, *query).err
+
+
 def test_bad_rows(command, fails, model, rows, tmp_path):
     text = as_csv(rows[:3]) + b"1,2\n" + as_csv(rows[3:5])
     arguments = ["encode", tmp_path / "model.safetensors", "-"]
@@ -80,15 +93,47 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
     assert "exists already" in again
 
 
-def test_a_folder(command, fails, model, rows, tmp_path):
+def test_a_folder(command, model, rows, tmp_path):
     np.save(tmp_path / "rows.npy", rows)
     arguments = ["encode", tmp_path / "model.safetensors", tmp_path / "rows.npy"]
     to = ["--to", tmp_path / "codes.index", "--out", tmp_path / "job"]
     assert command(*arguments, *to, "--json").json["rows"] == len(rows)
     index = sb.load(tmp_path / "codes.index")
     assert (len(index), index.bits) == (len(rows), 12)
+
+
+def test_a_folder_knows_its_model_by_its_name_and_its_content(
+    command, fails, model, rows, *, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", rows[:50])
+    options = ["rows.npy", "--out", "job"]
+    assert command("encode", "model.safetensors", *options).code == 0
+    shutil.copy("model.safetensors", "moved.safetensors")
+    assert command("encode", "moved.safetensors", *options).code == 0
+    text = command("inspect", "job").out
+    content = hashlib.sha256(Path("model.safetensors").read_bytes()).hexdigest()[:16]
+    assert f"model.safetensors ({content})" in text
+    sb.save(sb.ssbc(rows[:70], 12), "model.safetensors")
+    changed = hashlib.sha256(Path("model.safetensors").read_bytes()).hexdigest()[:16]
+    said = fails("encode", "model.safetensors", *options)
+    assert f"model model.safetensors has changed (it was {content} there and is {changed}" in said
+    shutil.copy("model.safetensors", "other.safetensors")
+    said = fails("encode", "other.safetensors", *options)
+    assert f"model is model.safetensors ({content}) there and other.safetensors ({changed})" in said
+
+
+def test_a_folder_from_before_models_had_names(command, fails, model, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows[:50])
+    arguments = ["encode", tmp_path / "model.safetensors", tmp_path / "rows.npy"]
+    arguments += ["--out", tmp_path / "job"]
+    assert command(*arguments).code == 0
+    job = json.loads((tmp_path / "job" / "job.json").read_bytes())
+    assert job.pop("names") == {"model": str(tmp_path / "model.safetensors")}
+    (tmp_path / "job" / "job.json").write_text(json.dumps(job))
+    assert "there is nothing new" in command(*arguments).err
     sb.save(sb.ssbc(rows[:70], 12), tmp_path / "model.safetensors")
-    assert "belongs to another job: model is" in fails(*arguments, *to)
+    assert f"model is {job['settings']['model']} there and {tmp_path}" in fails(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Every command of docs/first-hour.md, in order, against a PostgreSQL of our own."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -17,11 +16,6 @@ from streambits.streams.sources import open_source
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-_spec = importlib.util.spec_from_file_location("sinks_conftest", ROOT / "tests/sinks/conftest.py")
-_sinks = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_sinks)
-postgres_server, postgres_url = _sinks.postgres_server, _sinks.postgres_url
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import streambits as sb
 from streambits.cli.plot import plot
 from streambits.interop.parquet import from_parquet
+from streambits.jobs.checkpoint import Checkpoint
 
 
 def test_a_learner(command, job):
@@ -86,8 +88,33 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert command("inspect", "job", "--json").json["running"]
         assert "running" in command("inspect", "job").out
-    np.save("rows.npy", rows[:10])  # not what it read
-    assert command("inspect", "job", "--json").json["finished"] is None
+    np.save("rows.npy", rows[:10])  # what it read is gone, and it had read all of it
+    got = command("inspect", "job", "--json").json
+    assert (got["finished"], got["endless"]) == (True, False)
+    Path("job/model.safetensors").unlink()  # as if killed before that was written
+    assert command("inspect", "job", "--json").json["finished"] is False
+
+
+@pytest.mark.parametrize(
+    ("source", "ended", "state"),
+    [
+        ({"files": [["rows.npy", 1]]}, True, "finished"),
+        ({"files": [["rows.npy", 1]]}, False, "not finished"),
+        ({"files": [["rows.npy", 1]]}, None, "not running"),
+        ({"kafka": "topic"}, True, "caught up"),
+        ({"nats": "stream"}, False, "stopped"),
+        ({"nats": "stream"}, None, "not running"),
+    ],
+)
+def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
+    (tmp_path / "job.json").write_text(json.dumps({"verb": "encode", "source": source}))
+    kept = Checkpoint(None, None, {"rows": 7, "rejects": 0}, {}, ended=ended)
+    sb.save(kept, tmp_path / "checkpoint.safetensors")
+    got = command("inspect", tmp_path, "--json").json
+    assert (got["finished"], got["endless"]) == (ended, "files" not in source)
+    text = command("inspect", tmp_path).out
+    assert f"│ {state} " in text
+    assert ("a broker's stream goes on" in text) == got["endless"]
 
 
 def test_a_job_that_has_just_begun(command, tmp_path):

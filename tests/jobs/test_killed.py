@@ -1,6 +1,6 @@
 """Jobs that are killed at random moments, and started again until they are done.
 
-12 kills of each kind, and 4 over NATS; with STREAMBITS_SLOW=1 100 and 20.
+12 kills of each kind, and 4 over a broker; with STREAMBITS_SLOW=1 100 and 20.
 """
 
 import json
@@ -16,7 +16,7 @@ from streambits.streams.code_files import read_codes
 
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-KILLS, NATS_KILLS = (100, 20) if SLOW else (12, 4)
+KILLS, BROKER_KILLS = (100, 20) if SLOW else (12, 4)
 LEARN = ["--bits", 8, "--landmarks", 40, "--skip-bad", "--quiet"]
 ONLINE = [*LEARN, "--refresh", 700]
 
@@ -110,11 +110,30 @@ def test_ids_that_come_twice(which, jobs, mixture, tmp_path, content):
         assert content(folder) == content(tmp_path / "alone")
 
 
+def payloads(rows):
+    return [json.dumps(row).encode() for row in rows.astype(float).tolist()]
+
+
 def test_online_over_nats(jobs, moving, nats_server, tmp_path, content):
-    rows = [json.dumps(row).encode() for row in moving.astype(float).tolist()]
-    nats_server.publish("killed", rows)
-    command = ["online", f"{nats_server.url}/killed", *ONLINE]
+    name = nats_server.new(payloads(moving))
+    command = ["online", f"{nats_server.url}/{name}", *ONLINE]
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert len(wanted["rejects.jsonl"].splitlines()) == 18
-    assert kill_until(jobs, command, NATS_KILLS, tmp_path, content) >= NATS_KILLS
+    assert kill_until(jobs, command, BROKER_KILLS, tmp_path, content) >= BROKER_KILLS
+
+
+def test_online_over_kafka(jobs, moving, kafka_cluster, tmp_path, content):
+    name = kafka_cluster.new(payloads(moving[:5200]), [], payloads(moving[5200:]))
+    command = ["online", f"{kafka_cluster.url}/{name}", *ONLINE]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    rejects = content(tmp_path / "alone")["rejects.jsonl"].splitlines()
+    bad = [(0, i) if i < 5200 else (2, i - 5200) for i in range(77, 9000, 500)]
+    assert [json.loads(line)["where"] for line in rejects] == [
+        kafka_cluster.where(name, offset, partition) for partition, offset in bad
+    ]
+    assert kill_until(jobs, command, BROKER_KILLS, tmp_path, content) >= BROKER_KILLS
+    ids = [i for part, _ in read_codes(tmp_path / "killed1" / "codes") for i in part.tolist()]
+    good = np.isfinite(moving).all(axis=1)
+    numbered = [i if i < 5200 else (2 << 48) + i - 5200 for i in np.flatnonzero(good).tolist()]
+    assert sorted(ids) == numbered

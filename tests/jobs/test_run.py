@@ -189,8 +189,8 @@ def test_no_rows_at_all(jobs, tmp_path, as_parquet):
 
 def test_a_signal_before_there_are_landmarks(jobs, nats_server, mixture, tmp_path):
     rows = [json.dumps(row).encode() for row in mixture(100).astype(float).tolist()]
-    nats_server.publish("few", [*rows, b"rubbish"])
-    command = ["online", f"{nats_server.url}/few", *SETTINGS, "--skip-bad", "--out"]
+    name = nats_server.new([*rows, b"rubbish"])
+    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--skip-bad", "--out"]
     follow = [*command, tmp_path / "job", "--follow", "--json"]
     assert jobs.run(follow, seconds=2, signal=signal.SIGTERM) == 0, jobs.said
     assert '"rows": 0, "new_rows": 0, "bytes": 0, "rejects": 0' in jobs.said
@@ -201,8 +201,8 @@ def test_a_signal_before_there_are_landmarks(jobs, nats_server, mixture, tmp_pat
 
 def test_a_process_that_follows_ends_quietly(nats_server, mixture, tmp_path):
     rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
-    nats_server.publish("quiet", rows)
-    arguments = [f"{nats_server.url}/quiet", *SETTINGS, "--follow", "--quiet", "--json"]
+    name = nats_server.new(rows)
+    arguments = [f"{nats_server.url}/{name}", *SETTINGS, "--follow", "--quiet", "--json"]
     command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
     out = tmp_path / "job"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

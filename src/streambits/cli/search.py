@@ -33,7 +33,9 @@ def search(
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="How many to find of each.")] = 10,
     model: Annotated[
         Path | None,
-        typer.Option(help="Model or job's folder; by default in or beside WHERE."),
+        typer.Option(
+            help="Model, or job's folder for its coders.safetensors; by default in or beside WHERE."
+        ),
     ] = None,
     real: Annotated[
         bool, typer.Option("--real", help="Compare the queries' real values: ranks better.")

@@ -10,17 +10,26 @@ class Checkpoint:
     """A moment of a job.
 
     offset: of the source, a JSON value; sink: the sink's state, a JSON value; counts: rows, bytes
-    and rejects so far, and the length of the file of rejects; parts: what the work has learned.
+    and rejects so far, and the length of the file of rejects; parts: what the work has learned;
+    ended: whether the source was read to its end, and the sink closed; None where that was not
+    yet written down.
     """
 
     def __init__(
-        self, offset: Any, sink: Any, counts: dict[str, int], parts: dict[str, Any]
+        self,
+        offset: Any,
+        sink: Any,
+        counts: dict[str, int],
+        parts: dict[str, Any],
+        *,
+        ended: bool | None = None,
     ) -> None:
         self.offset, self.sink, self.counts, self.parts = offset, sink, counts, parts
+        self.ended = ended
 
     def state(self) -> dict[str, Any]:
         plain = {"offset": self.offset, "sink": self.sink, "counts": self.counts}
-        return {"plain": json.dumps(plain), "parts": self.parts}
+        return {"plain": json.dumps(plain | {"ended": self.ended}), "parts": self.parts}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from streambits._files import replacing
 from streambits.errors import StorageError
 from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.differences import Names, differences
 from streambits.storage import load, save
 
 FORMAT = 1
@@ -20,12 +21,14 @@ class Folder:
     """job.json, lock and checkpoint.safetensors; used as a context, in which it is locked.
 
     job: a JSON value that says what the job is: verb, settings, source and sink. A folder of
-    another job is refused, and so is one that another process works in.
+    another job is refused, and so is one that another process works in. names: what the user
+    called some of the settings, such as the file of a model; others may be given later.
     """
 
-    def __init__(self, path: str | Path, job: dict[str, Any]) -> None:
+    def __init__(self, path: str | Path, job: dict[str, Any], names: Names | None = None) -> None:
         self.path = Path(path)
-        self.job = json.loads(json.dumps({"format": FORMAT, **job}))
+        told = {"names": names} if names else {}
+        self.job = json.loads(json.dumps({"format": FORMAT, **job, **told}))
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
@@ -83,13 +86,15 @@ class Folder:
             for left in self.path.glob(".*.new"):  # by one that was killed
                 left.unlink()
 
-    def _compare(self, there: Any) -> None:
-        found = list(differences(there, self.job))
+    def _compare(self, there: dict[str, Any]) -> None:
+        old, new = dict(there), dict(self.job)
+        names = (old.pop("names", {}), new.pop("names", {}))
+        found = list(differences(old, new, names=names))
         if found:
             more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
             raise StorageError(
                 f"{self.path} belongs to another job: {', '.join(found[:TOLD])}{more}; give the "
-                f"same command as before, or choose another folder"
+                f"same command with the same files as before, or choose another folder"
             )
 
 
@@ -100,29 +105,6 @@ def told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(f"{path} cannot be used: {error.strerror or error}") from error
-
-
-def differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
-    """What differs, in words.
-
-    >>> list(differences({"bits": 32, "seed": 0}, {"bits": 64, "seed": 0}))
-    ['bits is 32 there and 64 here']
-    """
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in {**here, **there}:
-            inner = f"{name} {key}" if name not in ("", "settings") else key
-            yield from differences(there.get(key), here.get(key), inner)
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        for old, new in zip(there, here, strict=True):
-            yield from differences(old, new, name)
-    elif isinstance(there, list) and isinstance(here, list):
-        yield f"{name} are {len(there)} there and {len(here)} here"
-    elif there != here:
-        yield f"{name} is {_shown(there)} there and {_shown(here)} here"
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else str(value)
 
 
 def _locked(path: Path) -> int:
@@ -148,10 +130,13 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except ValueError as error:
         raise StorageError(f"{path} is damaged ({error}): choose another folder") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    if not isinstance(found, dict):
+        raise StorageError(f"{path} is damaged (it holds no object): choose another folder")
+    return found

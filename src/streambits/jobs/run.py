@@ -52,6 +52,7 @@ class Job:
         self.pace, self.watchers = pace or Pace(), watchers
         self.rows = self.bytes = 0
         self._offset: Any = None
+        self._state: Any = None  # of the sink, at the last commit
         self._counts = self._count()  # of the last commit
         self._new = False  # since then
         self._total = source.length
@@ -71,7 +72,7 @@ class Job:
                 self._commit()
                 if not self.work.ready:  # rows that wait for more are read again the next time
                     self._go_back()
-                self._finish()
+                self._finish(ended=not stop.asked)
                 return self._tell("end", stopped=stop.asked)
         except StorageError as error:
             raise self._safe(error) from error
@@ -140,11 +141,16 @@ class Job:
     def _keep(self) -> None:
         if self.sink is not None:
             self.sink.commit()
-        state = getattr(self.sink, "state", lambda: None)()
+        self._state = getattr(self.sink, "state", lambda: None)()
         self.rejects.commit()
+        self._mark(ended=False)
+
+    def _mark(self, *, ended: bool) -> None:
+        """From now on this is where the job is."""
         counts = self._count()
         if self.folder:
-            self.folder.keep(Checkpoint(self._offset, state, counts, self.work.parts()))
+            now = (self._offset, self._state, counts, self.work.parts())
+            self.folder.keep(Checkpoint(*now, ended=ended))
         self._counts, self._new = counts, False
 
     def _count(self) -> dict[str, int]:
@@ -156,9 +162,14 @@ class Job:
         self.rows, self.bytes = self._counts["rows"], self._counts["bytes"]
         self.rejects.resume(self._counts["rejects"], self._counts["length"])
 
-    def _finish(self) -> None:
+    def _finish(self, *, ended: bool) -> None:
+        """Close the sink, say so if this is the end, and write the models: after the checkpoint,
+        which is for others only as long as it is newer.
+        """
         if self.sink is not None:
             self.sink.close()
+        if ended:
+            self._mark(ended=True)
         if self.folder:
             self.work.save(self.folder.path)
 

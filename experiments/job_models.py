@@ -1,0 +1,54 @@
+"""How far the two models that an `online` job leaves are apart.
+
+python experiments/job_models.py
+
+Of the last epoch of a stream, the share of bits in which they differ: the last coder
+(coders.safetensors) and the final model (model.safetensors), and the codes that were given out
+and those that the model gives.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.codes import Coded
+from streambits.evaluation import datasets
+from streambits.evaluation.datasets import Rows
+from streambits.jobs.online import Online
+from streambits.jobs.settings import Settings
+
+BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
+DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")
+
+
+def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Ids and codes of the last epoch, as `streambits online` gives them."""
+    coded: list[Coded] = []
+    for start in range(0, len(rows), CHUNK):
+        some = rows[start : start + CHUNK]
+        coded += work.take(np.arange(start, start + len(some)), some)
+    last = [part for part in (*coded, *work.rest()) if part.codes.epoch == work.coders.newest.epoch]
+    ids = np.concatenate([part.ids for part in last])
+    return ids, np.concatenate([part.codes.unpack() for part in last])
+
+
+def compare(name: str, order: str) -> str:
+    """One line of figures."""
+    work = Online(Settings(BITS).filled())
+    rows = datasets.stream(name, SPARE, LENGTH, order=order).rows
+    ids, given = given_out(work, rows)
+    assert work.learner is not None
+    final = work.learner.coder().encode(rows[ids]).unpack()
+    coder = np.mean(work.coders.newest.encode(rows[ids]).unpack() != final)
+    codes = np.mean(given != final)
+    epochs = f"epoch {work.epoch}, {len(ids)} rows of it"
+    return f"{name}, {order}: coders {coder:.2%}, codes {codes:.2%} ({epochs})"
+
+
+def main() -> None:
+    for name in DATA:
+        for order in ORDERS:
+            print(compare(name, order), flush=True)
+
+
+if __name__ == "__main__":
+    main()
