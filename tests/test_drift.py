@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits.drift import APART, CHUNK, Detector
+from streambits.drift import APART, CHUNK, Detector, Reading, latest
 from streambits.errors import InputError, MergeError
 
 
@@ -205,3 +205,20 @@ def test_take_stops_where_an_epoch_begins():
         with pytest.raises(InputError, match=message):
             learner.take(bad)
     assert learner.seen == 6000
+
+
+def test_the_latest_reading_has_no_gaps_that_an_older_one_can_fill():
+    nan = float("nan")
+    older = Reading(512, 0.5, 0.1, 0.2, 0.3, 1.0, 0)
+    newer = Reading(1024, 0.6, nan, 0.25, nan, 2.0, 0)
+    assert latest([older, newer]) == Reading(1024, 0.6, 0.1, 0.25, 0.3, 2.0, 0)
+    assert latest([]) is None
+    assert np.isnan(latest([newer]).outside)
+
+
+def test_a_new_epoch_is_logged(caplog):
+    with caplog.at_level("INFO", logger="streambits"):
+        learner = learned(moving())
+    told = [record.getMessage() for record in caplog.records if "epoch" in record.getMessage()]
+    assert len(told) == learner.epoch
+    assert told[0].startswith("epoch 1 begins after 3")

@@ -9,6 +9,7 @@ apart on average, whatever the distribution of the affinities: no model, no tabl
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -41,6 +42,19 @@ class Reading(NamedTuple):
     balance: float
     evidence: float
     epoch: int
+
+
+def latest(readings: Sequence[Reading]) -> Reading | None:
+    """The last reading, its gaps filled with what was last read there; None if there are none."""
+    if not readings:
+        return None
+    filled = readings[-1]
+    for reading in reversed(readings):
+        gaps = [name for name in Reading._fields if math.isnan(getattr(filled, name))]
+        if not gaps:
+            break
+        filled = filled._replace(**{name: getattr(reading, name) for name in gaps})
+    return filled
 
 
 class Detector:

@@ -1,5 +1,6 @@
 """Learner: what grows wiser with the stream."""
 
+import logging
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +36,8 @@ from streambits.watch import POLICIES, Watch
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
+
+logger = logging.getLogger("streambits")
 
 
 class Learner:
@@ -266,6 +269,9 @@ class Learner:
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._watch:
             self._watch.begin(self.features, landmarks[: new or None, :])
+        logger.info(
+            "epoch %d after %d rows: %d new landmarks", self.epoch + 1, self.seen, len(landmarks)
+        )
         return self.new_epoch()
 
     def _to_draw_from(self, count: int) -> Array:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from streambits.codes import Coded
+from streambits.drift import latest
 from streambits.errors import StorageError, StreambitsError
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder
@@ -186,7 +187,7 @@ class Job:
             seconds=time.monotonic() - self._began,
             epoch=self.work.epoch,
             certificate=self._certificate,
-            drift=drift[-1] if drift else None,
+            drift=latest(drift),
             lag=getattr(self.source, "lag", None),
             total=self._total,
             stopped=stopped,
