@@ -269,9 +269,7 @@ class Learner:
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._watch:
             self._watch.begin(self.features, landmarks[: new or None, :])
-        logger.info(
-            "epoch %d after %d rows: %d new landmarks", self.epoch + 1, self.seen, len(landmarks)
-        )
+        logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
 
     def _to_draw_from(self, count: int) -> Array:
