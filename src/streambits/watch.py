@@ -26,7 +26,7 @@ from streambits.renewal import among
 
 POLICIES = ("auto", "never")
 EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
-MARKS = 512  # landmarks, at most, to which a row that is looked at is compared
+MARKS = 256  # landmarks, at most, to which a row that is looked at is compared
 SELDOM = 8  # looks, of which one also reads the codes, of so many rows:
 FEW = 32
 HEAVY = 50_000  # values of the marks from which a look is worth a thread
@@ -46,7 +46,7 @@ class Watch:
 
     policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
     for the first landmarks were drawn from few; or a number of rows.
-    A row is compared to half of the landmarks, at most 512; what to expect of it is known from the
+    A row is compared to half of the landmarks, at most 256; what to expect of it is known from the
     other half. Looks fall after every 512 rows of the stream, so any split of it gives the same
     epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 readings.
     reference: rows as they are expected; the landmarks by default.
