@@ -203,7 +203,7 @@ def test_without_a_prior_there_is_no_coder_before_the_first_row(train):
         ({"bits": True}, "bits is True"),
         ({"bits": 4.0}, "bits is 4.0"),
         ({"bits": 4097}, "bits is 4097.*1 to 4096"),
-        ({"bits": 61}, "bits is 61.*at most 60 bits, or pass more landmarks"),
+        ({"bits": 61}, "bits is 61.*at most 60 bits, or use .* more than 61 of them"),
         ({"whitening": np.nan}, "whitening is nan"),
         ({"whitening": "half"}, "whitening is 'half'"),
         ({"rotation": "spin"}, "rotation is 'spin'; choose one of none, random, itq"),

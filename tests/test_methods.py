@@ -51,6 +51,14 @@ def test_the_sketch_has_the_rows_that_epsilon_asks_for(train, epsilon, size):
     assert sb.osh(train, 6, epsilon=epsilon).sketch.size == size
 
 
+@pytest.mark.parametrize("method", ["osh", "frosh", "paper"])
+def test_an_epsilon_of_next_to_nothing_is_an_exact_sketch_of_few_rows(build, method, train, rows):
+    learner = build(method, train, epsilon=1e-9).learn(rows)
+    assert learner.nbytes < 2**21
+    energy = learner.sketch.weight * learner.sketch.directions(1).energies[0]
+    assert learner.certificate <= 1e-9 * energy
+
+
 def test_the_paper_mode_is_algorithm_1_to_the_letter(train, rows):
     learner = sb.ssbc(train, 6, paper=True)
     assert learner.seen == 60

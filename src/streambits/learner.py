@@ -89,8 +89,8 @@ class Learner:
         if self.bits > sketch.capacity:
             raise InputError(
                 f"bits is {self.bits}, and {features.width} features give at most "
-                f"{sketch.capacity} directions: ask for at most {sketch.capacity} bits, or pass "
-                f"more landmarks"
+                f"{sketch.capacity} directions: ask for at most {sketch.capacity} bits, or use a "
+                f"method of landmarks, such as ssbc, with more than {self.bits} of them"
             )
         self._sketch = sketch
         self._watch = self._watching(epochs, reference)

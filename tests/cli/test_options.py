@@ -114,3 +114,26 @@ def test_a_mistake_leaves_no_folder_that_refuses_the_right_command(
     fails(*job(verb), *wrong)
     assert not (tmp_path / verb).exists()
     assert command(*job(verb)).code == 0
+
+
+@pytest.mark.parametrize("verb", ["learn", "online"])
+def test_nor_does_one_that_only_the_rows_tell(fails, command, job, verb, tmp_path):
+    said = fails(*job(verb), "--method", "itq", "--bits", 9)
+    assert "8 features give at most 8 directions: ask for at most 8 bits, or use" in said
+    assert kept(tmp_path / verb)["bits"] == 9
+    assert command(*job(verb), "--method", "itq").code == 0
+    assert kept(tmp_path / verb)["bits"] == 8
+    assert "bits is 8 there and 9 here" in fails(*job(verb), "--method", "itq", "--bits", 9)
+    assert sb.load(tmp_path / verb / "model.safetensors").seen == 600
+
+
+def test_the_remedy_helps(fails, command, job):
+    said = fails(*job("learn"), "--method", "osh", "--bits", 12)
+    assert "or use a method of landmarks, such as ssbc, with more than 12 of them" in said
+    assert command(*job("learn"), "--bits", 12, "--landmarks", 13).code == 0
+
+
+def test_an_epsilon_of_next_to_nothing(command, job, tmp_path):
+    assert command(*job("learn"), "--method", "osh", "--epsilon", "1e-9").code == 0
+    model = sb.load(tmp_path / "learn" / "model.safetensors")
+    assert model.nbytes < 2**20

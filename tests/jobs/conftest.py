@@ -27,15 +27,13 @@ with contextlib.suppress(ImportError):
 with contextlib.suppress(ImportError):
     import streambits.streams.nats
 with contextlib.suppress(ImportError):
-    import streambits.sinks.postgres as postgres
+    import streambits.sinks.postgres
 pyarrow.array(np.arange(3))  # which may import pandas
 
 def work(job):
     streambits.jobs.reader.TOGETHER = job["rows"]
     sources.open_source.__kwdefaults__["rows"] = job["rows"]
     streambits.sinks.parquet.ParquetSink.__init__.__kwdefaults__["rows"] = 2000
-    if "patience" in job:
-        postgres.PostgresSink.__init__.__kwdefaults__["patience"] = job["patience"]
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -78,25 +76,24 @@ class Jobs:
             [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, arguments, *, seconds=120.0, signal=9, rows=500, **more):
+    def run(self, arguments, *, seconds=120.0, signal=9, rows=500):
         """The exit code; negative, if a signal ended it.
 
-        The signal comes after so many seconds, or when there is a file `stop`. rows: in a chunk;
-        patience: with a database.
+        The signal comes after so many seconds, or when there is a file `stop`. rows: in a chunk.
         """
         self.log.write_bytes(b"")
         job = {"arguments": [str(a) for a in arguments], "seconds": seconds, "signal": int(signal)}
-        more |= {"log": str(self.log), "stop": str(self.stop), "rows": rows}
-        self.process.stdin.write(json.dumps(job | more) + "\n")
+        job |= {"log": str(self.log), "stop": str(self.stop), "rows": rows}
+        self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def during(self, arguments, act, *, stop=False, **more):
+    def during(self, arguments, act, *, stop=False):
         """Run while act() is done; the exit code. stop: ask it to end after that."""
         ask = True
         try:
             with ThreadPoolExecutor(1) as pool:
-                running = pool.submit(self.run, arguments, signal=SIGTERM, **more)
+                running = pool.submit(self.run, arguments, signal=SIGTERM)
                 try:
                     act()
                     ask = stop

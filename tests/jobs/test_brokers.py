@@ -126,6 +126,13 @@ def test_what_is_no_source(paths, how, complaint):
         open_any(paths, how)
 
 
+def test_files_are_read_with_any_patience(tmp_path, rows):
+    """A limit for what can go away holds where nothing can."""
+    np.save(tmp_path / "rows.npy", rows)
+    source = open_any([str(tmp_path / "rows.npy")], Reading(patience=5.0))
+    assert source.length == len(rows)
+
+
 def test_kafka_is_known():
     pytest.importorskip("confluent_kafka")
     how = Reading(columns="8", ids="key", format="f4", idle=1.0, patience=5.0)

@@ -89,6 +89,23 @@ def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
+def test_a_command_that_is_corrected_takes_the_folder(jobs, moving_files, tmp_path, content):
+    """Whether the wrong one fails or is killed, and wherever the right one is killed at first."""
+    command = ["online", moving_files, "--method", "itq", "--skip-bad", "--quiet"]
+    seconds = jobs.whole([*command, "--bits", 8, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    for number in range(6):
+        out = ["--out", tmp_path / f"job{number}"]
+        wrong, right = [*command, "--bits", 9, *out], [*command, "--bits", 8, *out]
+        after = jobs.rng.uniform(0, seconds, 2) if number else (60, 60)
+        assert jobs.run(wrong, seconds=after[0]) in (1, -9)
+        assert jobs.run(right, seconds=after[1]) in (0, -9), jobs.said
+        jobs.whole(right)
+        assert content(tmp_path / f"job{number}") == wanted
+        assert jobs.run(wrong) == 1
+        assert "bits is 8 there and 9 here" in jobs.said
+
+
 def test_a_finished_job_says_so(jobs, moving_files, tmp_path, content):
     command = ["online", moving_files, *SETTINGS, "--skip-bad", "--out", tmp_path / "job"]
     jobs.whole(command)

@@ -32,6 +32,14 @@ def opened(request, tmp_path):
     return of
 
 
+def test_files_do_not_go_away_and_need_no_patience(tmp_path):
+    for name in ("codes", "codes.jsonl", "npy:arrays", "codes.index"):
+        where = name.replace(":", f":{tmp_path}/") if ":" in name else str(tmp_path / name)
+        assert open_sink(where, 20, patience=3).bits == 20
+    with pytest.raises(TypeError, match="hurry"):
+        open_sink(str(tmp_path / "codes"), 20, hurry=3)
+
+
 def content(sink):
     if sink.path.is_file():
         return sink.path.read_bytes()

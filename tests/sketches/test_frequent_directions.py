@@ -96,6 +96,25 @@ def test_rows_of_a_rank_below_the_size_lose_nothing(centred):
     assert abs(gap(sketch, rows)).max() <= 1e-9 * np.square(rows).sum()
 
 
+@pytest.mark.parametrize("spare", [1, 5, None])
+@pytest.mark.parametrize("size", [13, 14, 10**12])
+def test_more_rows_than_columns_lose_nothing_and_take_no_more_memory(size, spare):
+    rows = decaying(np.random.default_rng(0), 300)
+    sketch, enough = FrequentDirections(12, size, spare), FrequentDirections(12, 13, spare)
+    assert sketch.nbytes == enough.nbytes
+    summed(sketch, rows, 11)
+    assert sketch.certificate <= 1e-9 * np.square(rows).sum()
+    assert abs(gap(sketch, rows)).max() <= 1e-9 * np.square(rows).sum()
+    again = FrequentDirections.from_state(sketch.state())
+    assert (again.size, again.capacity, again.nbytes) == (size, 12, sketch.nbytes)
+    again.merge(summed(sketch.fresh(), rows, 7))
+    assert abs(gap(again, np.concatenate([rows, rows]))).max() <= 1e-9 * np.square(rows).sum()
+
+
+def test_fewer_rows_than_columns_may_free_as_many_as_are_asked_for():
+    assert FrequentDirections(12, 13, 50).nbytes == (62 * 12 + 12) * 8
+
+
 @given(st.integers(0, 1000), st.booleans())
 def test_directions_are_orthonormal_and_their_energies_lie_within_the_certificate(seed, centred):
     rows = decaying(np.random.default_rng(seed), 150) + 1

@@ -1,6 +1,5 @@
 """`streambits encode`: codes by a model, to standard output or to a folder, where it resumes."""
 
-import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run, summarise, watching
 from streambits.errors import StorageError
-from streambits.jobs.encoding import Encoding, coder_of, model_file
+from streambits.jobs.encoding import Encoding, coder_of, fingerprint, model_file
 from streambits.jobs.open import Reading, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
@@ -53,7 +52,7 @@ def encode(
     the same command goes on. Without it, codes are lines on stdout, in hexadecimal.
 
     The model of a job has learned more than the coders that its own codes were made by, so some
-    bits differ; streambits search finds codes made here with --model JOB/model.safetensors.
+    bits differ. OUT notes which model it was, and streambits search OUT takes that one.
     """
     here = out == "-"
     if here and (to or as_json):
@@ -69,9 +68,19 @@ def encode(
     if here:
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
         return
-    settings = {"model": _fingerprint(model_file(model))}
-    names = {"model": str(model)}
-    plan = Plan("encode", source, work, settings, Path(out), coder.bits, to, skip_bad, names)
+    settings = {"model": fingerprint(model_file(model))}
+    plan = Plan(
+        "encode",
+        source,
+        work,
+        settings,
+        Path(out),
+        bits=coder.bits,
+        to=to,
+        skip_bad=skip_bad,
+        names={"model": str(model)},
+        patience=patience,
+    )
     run(plan, Pace(commit_rows, commit_seconds), told)
 
 
@@ -81,8 +90,3 @@ def _to_stdout(source: Source, work: Encoding, rejects: Rejects, told: Told) -> 
     with watching("encode", told) as watchers:
         end = Job(source, work, StandardOutput(), rejects, watchers=watchers).run()
     summarise("encode", end, told, "standard output", str(rejects.path))
-
-
-def _fingerprint(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

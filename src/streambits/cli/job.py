@@ -19,7 +19,7 @@ from streambits.jobs.run import Job, Pace
 from streambits.jobs.standing import Standing, Watcher
 from streambits.jobs.work import Work
 from streambits.sinks import open_sink
-from streambits.streams.connect import Source
+from streambits.streams.connect import Sink, Source
 
 H = TypeVar("H", bound=logging.Handler)
 
@@ -35,7 +35,8 @@ class Told(NamedTuple):
 
 class Plan(NamedTuple):
     """A job in a folder. settings: what makes it this job; bits: of codes, None if it has none;
-    to: where they go, by default into the folder; names: what the user called some settings.
+    to: where they go, by default into the folder; names: what the user called some settings;
+    patience: seconds that a database may be away.
     """
 
     verb: str
@@ -47,6 +48,7 @@ class Plan(NamedTuple):
     to: str | None = None
     skip_bad: bool = False
     names: dict[str, str] | None = None
+    patience: float | None = None
 
 
 def run(plan: Plan, pace: Pace, told: Told) -> None:
@@ -54,13 +56,18 @@ def run(plan: Plan, pace: Pace, told: Told) -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(Folder(plan.out, _description(plan), plan.names))
         watchers = stack.enter_context(watching(plan.verb, told))
-        sink = None
-        if plan.bits is not None:
-            sink = open_sink(plan.to or f"parquet:{plan.out / 'codes'}", plan.bits)
+        sink = _sink(plan)
         rejects = Rejects(plan.out / "rejects.jsonl", skip=plan.skip_bad)
         job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
         end = job.run()
     summarise(plan.verb, end, told, str(plan.out), str(rejects.path))
+
+
+def _sink(plan: Plan) -> Sink | None:
+    if plan.bits is None:
+        return None
+    target = plan.to or f"parquet:{plan.out / 'codes'}"
+    return open_sink(target, plan.bits, patience=plan.patience)
 
 
 def _description(plan: Plan) -> dict[str, Any]:

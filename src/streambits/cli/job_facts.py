@@ -1,7 +1,6 @@
 """Where a job stands, and what it has made, as plain values."""
 
 import fcntl
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in
 from streambits.errors import StorageError
 from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import description
 from streambits.jobs.open import BROKERS
 from streambits.storage import load
 
@@ -18,7 +18,7 @@ LEARNING = ("learn", "online")  # verbs that leave a model
 
 def of_job(folder: Path) -> Facts:
     """Where a job stands, and all that it has made."""
-    told: Facts = {"kind": "job", "job": _json(folder / "job.json")}
+    told: Facts = {"kind": "job", "job": description(folder) or {}}
     told["running"] = is_locked(folder / "lock")
     if (folder / KEPT).exists():
         kept = load(folder / KEPT)
@@ -55,15 +55,3 @@ def is_locked(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-def _json(path: Path) -> Facts:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged: it holds no object")
-    return found

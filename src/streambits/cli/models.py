@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from streambits.cli.makers import maker_of
 from streambits.coder import Coder
 from streambits.coders import Coders
 from streambits.errors import InputError, StorageError
@@ -17,14 +18,27 @@ Model = Learner | Coder | Coders
 
 
 def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -> Path:
-    """The file given, or the one in the job's folder `where`, or beside the codes `where`."""
+    """The file given, or the one in the folder given; else what is in or beside the codes `where`.
+
+    Codes of `streambits encode` are by the model that their folder notes: if that is in the folder
+    given it is taken, and if none is given it is looked for.
+    """
+    around = (Path(where), Path(where).resolve().parent)
     if given is not None:
-        return _inside(given, names) if given.is_dir() else given
-    path = Path(where)
-    found = _newest(path, names) or _newest(path.resolve().parent, names)
-    if found is None:
-        raise InputError(f"there is no model in or beside {where}: name it with --model")
-    return found
+        return _of_job(given, around, names) if given.is_dir() else given
+    for folder in around:
+        maker = maker_of(folder)
+        found = maker.find() if maker else _newest(folder, names)
+        if found is not None:
+            return found
+    raise InputError(f"there is no model in or beside {where}: name it with --model")
+
+
+def _of_job(given: Path, around: tuple[Path, ...], names: tuple[str, ...]) -> Path:
+    maker = next(filter(None, map(maker_of, around)), None)
+    if maker is not None and maker.is_in(given / MODEL):
+        return given / MODEL
+    return _inside(given, names)
 
 
 def _inside(folder: Path, names: tuple[str, ...]) -> Path:

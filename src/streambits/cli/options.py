@@ -69,7 +69,8 @@ Idle = Annotated[
     float | None, typer.Option(min=0, help="Of a broker: wait, and end after so many quiet seconds")
 ]
 Patience = Annotated[
-    float | None, typer.Option(min=0, help="Seconds that a broker may be away; 60 by default.")
+    float | None,
+    typer.Option(min=0, help="Seconds that a broker or database may be away; 60 by default."),
 ]
 Bits = Annotated[int, typer.Option(min=1, help="Length of the codes.")]
 MethodName = Annotated[Method, typer.Option(help="How codes are learned.")]
@@ -125,7 +126,13 @@ RotationName = Annotated[
         "for osh and frosh."
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="The sketch has bits + bits / epsilon rows.")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="The sketch has bits + bits / epsilon rows; more rows than columns are exact, and "
+        "take no more memory."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")]
 Refresh = Annotated[
     int | None,

@@ -47,7 +47,11 @@ def reencode(
         typer.Option(help="A new folder, with codes and model; or an index: .safetensors, .faiss."),
     ],
     model: Annotated[
-        Path | None, typer.Option(help="Model or job's folder; by default in or beside WHERE.")
+        Path | None,
+        typer.Option(
+            help="Model or job's folder; by default the one that encode has noted, or in or beside "
+            "WHERE."
+        ),
     ] = None,
     renew: Annotated[
         bool, typer.Option("--renew", help="First begin a new epoch, on new landmarks.")

@@ -34,7 +34,8 @@ def search(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Model, or job's folder for its coders.safetensors; by default in or beside WHERE."
+            help="Model, or job's folder for its coders.safetensors; by default the one that "
+            "encode has noted, or in or beside WHERE."
         ),
     ] = None,
     real: Annotated[

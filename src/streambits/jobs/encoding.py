@@ -1,5 +1,6 @@
 """Encoding: by a model that is there already."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from streambits.coder import Coder
 from streambits.coders import Coders
 from streambits.codes import Coded
-from streambits.errors import InputError
+from streambits.errors import InputError, StorageError
 from streambits.jobs.work import Ids, Rows
 from streambits.learner import Learner
 from streambits.storage import load
@@ -53,6 +54,15 @@ def model_file(path: str | Path) -> Path:
     """The file itself, or that of the model in the folder of a job."""
     file = Path(path)
     return file / "model.safetensors" if file.is_dir() else file
+
+
+def fingerprint(path: Path) -> str:
+    """How the SHA-256 of a file begins: by it a job knows its model again."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def coder_of(path: str | Path) -> Coder:

@@ -7,22 +7,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from streambits._files import replacing
+from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.differences import Names, differences
 from streambits.storage import load, save
+from streambits.streams.code_files import read_codes
 
 FORMAT = 1
 TOLD = 3  # differences that a message names
+REMEDY = "restore it, or choose another folder"
 
 
 class Folder:
     """job.json, lock and checkpoint.safetensors; used as a context, in which it is locked.
 
     job: a JSON value that says what the job is: verb, settings, source and sink. A folder of
-    another job is refused, and so is one that another process works in. names: what the user
-    called some of the settings, such as the file of a model; others may be given later.
+    another job is refused, unless that has kept nothing, and so is one that another process works
+    in. names: what the user called some of the settings, such as the file of a model; others may
+    be given later.
     """
 
     def __init__(self, path: str | Path, job: dict[str, Any], names: Names | None = None) -> None:
@@ -76,26 +79,47 @@ class Folder:
             )
 
     def _own(self) -> None:
-        file = self.path / "job.json"
-        if file.exists():
-            self._compare(_json(file))
-        else:
-            with replacing(file) as new:
-                new.write(json.dumps(self.job, indent=1).encode())
+        there = description(self.path)
+        if there is None:
+            self._describe()
+        elif found := self._differences(there):
+            self._take_over(found)
         with told(self.path):
             for left in self.path.glob(".*.new"):  # by one that was killed
                 left.unlink()
 
-    def _compare(self, there: dict[str, Any]) -> None:
+    def _describe(self) -> None:
+        with replacing(self.path / "job.json") as new:
+            new.write(json.dumps(self.job, indent=1).encode())
+
+    def _differences(self, there: dict[str, Any]) -> list[str]:
         old, new = dict(there), dict(self.job)
         names = (old.pop("names", {}), new.pop("names", {}))
-        found = list(differences(old, new, names=names))
-        if found:
+        return list(differences(old, new, names=names))
+
+    def _take_over(self, found: list[str]) -> None:
+        """From another job that has nothing to lose. Killed on the way, it still has nothing."""
+        if self._holds_something():
             more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
             raise StorageError(
                 f"{self.path} belongs to another job: {', '.join(found[:TOLD])}{more}; give the "
                 f"same command with the same files as before, or choose another folder"
             )
+        with told(self.path):
+            self._kept.unlink(missing_ok=True)
+            sync_folder(self.path)
+        self._describe()
+
+    def _holds_something(self) -> bool:
+        """Whether there are rows that were committed, codes or models; if in doubt, yes."""
+        models = set(self.path.glob("*.safetensors")) - {self._kept}
+        try:
+            kept = self.checkpoint()
+            files = self.path.glob("codes/*.parquet")
+            codes = any(True for file in files for _ in read_codes(file))
+        except StorageError:
+            return True
+        return bool(models) or codes or (kept is not None and any(kept.counts.values()))
 
 
 @contextmanager
@@ -130,13 +154,17 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _json(path: Path) -> dict[str, Any]:
+def description(folder: Path) -> dict[str, Any] | None:
+    """What the job in a folder is; None where there is none."""
+    path = folder / "job.json"
     try:
         found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
     except ValueError as error:
-        raise StorageError(f"{path} is damaged ({error}): choose another folder") from error
+        raise StorageError(f"{path} is damaged ({error}): {REMEDY}") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged (it holds no object): choose another folder")
+        raise StorageError(f"{path} is damaged (it holds no object): {REMEDY}")
     return found

@@ -11,7 +11,7 @@ BROKERS = {"nats": "NatsSource", "tls": "NatsSource", "kafka": "KafkaSource"}
 
 class Reading(NamedTuple):
     """How to read. columns: names with commas between, or for a broker how many; ids: the column,
-    or the name in a message; follow, idle, patience: for brokers.
+    or the name in a message; follow, idle: for brokers; patience: files do not need it.
     """
 
     columns: str | None = None
@@ -26,7 +26,7 @@ def open_any(paths: list[str], how: Reading) -> Source:
     """Files, folders and globs; - for standard input; nats:// or kafka:// for a broker."""
     schemes = [path.partition("://")[0] for path in paths if "://" in path]
     if not schemes:
-        live = [name for name in ("follow", "idle", "patience") if getattr(how, name)]
+        live = [name for name in ("follow", "idle") if getattr(how, name)]
         if live:
             raise InputError(f"--{live[0]} is for brokers: files are read to their end")
         names = how.columns.split(",") if how.columns else None

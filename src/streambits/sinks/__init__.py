@@ -32,6 +32,7 @@ CLASSES = {
     "postgres": "PostgresSink",
 }
 URLS = ("postgresql://", "postgres://")
+SERVERS = ("postgres",)  # sinks that can go away
 ENDINGS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -41,7 +42,7 @@ ENDINGS = {
 }
 
 
-def open_sink(target: str, bits: int, **options: Any) -> Sink:
+def open_sink(target: str, bits: int, *, patience: float | None = None, **options: Any) -> Sink:
     """The sink that a text names.
 
     | target | where codes of `bits` bits go |
@@ -53,9 +54,12 @@ def open_sink(target: str, bits: int, **options: Any) -> Sink:
     | file.faiss, or faiss:file | a binary index of FAISS |
     | postgresql://user@host/database?table=name | a table with a column for pgvector |
 
-    options: those of the sink's class. What needs a package that is not installed says so.
+    patience: seconds to wait for a database that goes away; files do not. options: those of the
+    sink's class. What needs a package that is not installed says so.
     """
     kind, path = _kind(target)
+    if patience is not None and kind in SERVERS:
+        options["patience"] = patience
     module = import_module(f"streambits.sinks.{kind}")
     sink: Sink = getattr(module, CLASSES[kind])(path, bits, **options)
     return sink

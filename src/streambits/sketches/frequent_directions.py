@@ -18,7 +18,8 @@ class FrequentDirections(Centred):
     frees `spare` rows. The certificate is the sum of all that was subtracted, plus what rounding
     can add; it is at most ||A||_F^2 / size, and ||A - A_j||_F^2 / (size - j) for every j < size.
 
-    Memory (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare.
+    Memory (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare. With more
+    than `width` rows nothing is lost, so a larger size takes no more memory than width + 1 does.
     width: columns of the rows; size: l, at most size - 1 directions survive a shrink;
     spare: rows freed at a time, 1 is the paper to the letter, size (default) is 20 times faster;
     centred: sketch the rows minus their mean, by one more row a block (exact, as in online PCA);
@@ -45,10 +46,16 @@ class FrequentDirections(Centred):
         self.size = as_count(size, "size", least=2)
         self.spare = self.size if spare is None else as_count(spare, "spare")
         self.robust = bool(robust)
-        self._buffer = zeros((self.size + self.spare - 1, self.width), like)
+        freed = self.spare if self.size == self._rows else min(self.spare, self._rows)
+        self._buffer = zeros((self._rows + freed - 1, self.width), like)
         self._filled = 0
         self._shrinkage = 0.0
         self._rounding = 0.0
+
+    @property
+    def _rows(self) -> int:
+        """The size, as far as it matters: of width + 1 rows, one is always free."""
+        return min(self.size, self.width + 1)
 
     def _insert(self, rows: Array) -> None:
         """Fill free rows; shrink whenever none is left."""
@@ -63,7 +70,7 @@ class FrequentDirections(Centred):
     def _shrink(self) -> None:
         energies, turned = _svd(self._buffer)
         xp = array_namespace(energies)
-        delta = float(energies[self.size - 1]) if self.size <= energies.shape[0] else 0.0
+        delta = float(energies[self._rows - 1]) if self._rows <= energies.shape[0] else 0.0
         kept = xp.clip(energies - delta, min=0.0)
         scale = xp.sqrt(kept / xp.where(energies > 0, energies, xp.ones_like(energies)))
         self._buffer = scale[:, None] * turned

@@ -1,0 +1,44 @@
+"""What verbs that run a job share."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.cli import job as shared
+from streambits.sinks import open_sink
+
+
+@pytest.fixture
+def opened(monkeypatch, tmp_path):
+    """The databases that jobs have opened, and how; a file stands for each."""
+    found = []
+
+    def opening(target, bits, **options):
+        found.append((target, options))
+        return open_sink(str(tmp_path / "codes.jsonl"), bits)
+
+    monkeypatch.setattr(shared, "open_sink", opening)
+    return found
+
+
+@pytest.mark.parametrize(("told", "patience"), [(["--patience", 7], 7.0), ([], None)])
+@pytest.mark.parametrize("verb", ["online", "encode"])
+def test_a_database_is_waited_for_as_long_as_told(
+    verb, told, patience, *, command, opened, rows, tmp_path
+):
+    np.save(tmp_path / "rows.npy", rows[:500])
+    sb.save(sb.ssbc(rows[:50], 8), tmp_path / "model.safetensors")
+    first = [tmp_path / "model.safetensors"] if verb == "encode" else ["--bits", 8]
+    target = "postgresql://127.0.0.1/x"
+    done = command(
+        verb, *first, tmp_path / "rows.npy", "--to", target, "--out", tmp_path / "job", *told
+    )
+    assert done.code == 0, done.err
+    assert opened == [(target, {"patience": patience})]
+
+
+def test_patience_is_taken_where_nothing_can_go_away(command, misused, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows[:500])
+    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--out", tmp_path / "job"]
+    assert "Invalid value for '--patience'" in misused(*arguments, "--patience", -1)
+    assert command(*arguments, "--patience", 5).code == 0

@@ -1,0 +1,154 @@
+"""Codes of `streambits encode` are searched by the model that made them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.cli.makers import maker_of
+from streambits.interop.parquet import from_parquet
+
+MODEL, CODERS = "model.safetensors", "coders.safetensors"
+
+
+@pytest.fixture(scope="session")
+def queries(job, rows):
+    """Rows that the two models of the job tell apart."""
+    model, coders = sb.load(job / MODEL).coder(), sb.load(job / CODERS).newest
+    differ = model.encode(rows).unpack() != coders.encode(rows).unpack()
+    return rows[differ.any(axis=1)][:3]
+
+
+@pytest.fixture
+def here(job, queries, tmp_path, monkeypatch, command):
+    """job/ and again/, encoded by its model as a user types it, below the current directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(job, "job")
+    shutil.copy(job.parent / "rows.npy", "rows.npy")
+    np.save("queries.npy", queries)
+    assert command("encode", "job/", "rows.npy", "--out", "again/").code == 0
+    return tmp_path
+
+
+@pytest.fixture
+def asked(command, here):
+    """asked(where, *more): the answers, and the file of the model that gave them."""
+
+    def asked(where, *more):
+        done = command("search", where, "--query", here / "queries.npy", "-k", 20, *more)
+        assert done.code == 0, done.err
+        return done.lines, Path(done.err.split(" codes by ")[1].strip()).resolve()
+
+    return asked
+
+
+@pytest.fixture
+def noted(here):
+    """noted(**changes): what again/job.json tells from now on."""
+
+    def noted(**changes):
+        file = here / "again" / "job.json"
+        told = json.loads(file.read_bytes()) | changes
+        file.write_text(json.dumps({name: value for name, value in told.items() if value}))
+
+    return noted
+
+
+def test_distances_are_those_of_the_model(asked, here, queries):
+    coder = sb.load(here / "job" / MODEL).coder()
+    hits = from_parquet(here / "again" / "codes").search(coder.encode(queries), 20)
+    assert hits.distances[:, 0].tolist() == [0, 0, 0]
+    lines, file = asked("again")
+    assert file == here / "job" / MODEL
+    assert [line["ids"] for line in lines] == hits.ids.tolist()
+    assert [line["distances"] for line in lines] == hits.distances.tolist()
+
+
+@pytest.mark.parametrize("where", ["again", "again/codes", "again/all.index"])
+def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where):
+    command("index", "again", "--out", "again/all.index")
+    lines, file = asked(where)
+    assert file == here / "job" / MODEL
+    assert asked(where, "--model", "job/") == (lines, file)
+    other, file = asked(where, "--model", here / "job" / CODERS)  # a file is taken as it is named
+    assert other != lines
+    assert file == here / "job" / CODERS
+
+
+def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
+    for more in ([], ["--model", "job"]):
+        assert asked("job", *more)[1] == here / "job" / CODERS
+
+
+def test_a_folder_of_another_model_is_what_it_was(asked, here, mixture):
+    sb.save(sb.load("job/model.safetensors").learn(mixture(9)), "job/model.safetensors")
+    assert asked("again", "--model", "job")[1] == here / "job" / CODERS
+
+
+@pytest.mark.parametrize("place", ["again", "again/codes", "/"])
+def test_the_path_is_found_from_elsewhere(asked, here, place, monkeypatch):
+    monkeypatch.chdir(here / place)
+    assert asked(here / "again")[1] == here / "job" / MODEL
+
+
+def test_another_file_by_that_path_is_not_taken(asked, here, monkeypatch):
+    (here / "other" / "job").mkdir(parents=True)
+    shutil.copy("job/coders.safetensors", here / "other" / "job" / MODEL)
+    monkeypatch.chdir(here / "other")
+    assert asked("../again")[1] == here / "job" / MODEL
+
+
+def test_a_model_that_was_put_into_the_folder(asked, here):
+    Path("job/model.safetensors").rename("again/model.safetensors")
+    assert asked("again")[1] == here / "again" / MODEL
+
+
+def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, mixture):
+    ask = ("search", "again", "--query", "queries.npy")
+    then = json.loads(Path("again/job.json").read_bytes())["settings"]["model"]
+    sb.save(sb.load("job/model.safetensors").learn(mixture(9)), "job/model.safetensors")
+    said = fails(*ask)
+    assert "codes of again were made by job/model.safetensors, which has changed" in said
+    assert f"({then} then, " in said
+    assert "name a copy from then (--model)" in said
+    assert said == fails("reencode", "again", "rows.npy", "--out", "new")
+    Path("job").rename("elsewhere")
+    assert f"made by job ({then}), which is not there: name where it is" in fails(*ask)
+
+
+def test_a_folder_from_before_models_had_names(asked, fails, here, noted):
+    noted(names=None)
+    assert asked("again", "--model", "job")[1] == here / "job" / MODEL
+    told = fails("search", "again", "--query", "queries.npy")
+    assert "were made by a model (" in told
+    shutil.copy("job/model.safetensors", ".")
+    assert asked("again")[1] == here / MODEL
+
+
+def test_all_rows_again_by_the_same_model(command, here, rows):
+    done = command("reencode", "again", "rows.npy", "--renew", "--out", "new")
+    assert done.code == 0, done.err
+    learner = sb.load(here / "new" / MODEL)
+    assert (learner.epoch, learner.seen) == (2, len(rows))
+
+
+def test_other_folders_have_none(here, job, tmp_path, noted):
+    assert maker_of(here / "again").name == "job"
+    assert maker_of(here / "job") is maker_of(here / "nowhere") is maker_of(here / "rows.npy")
+    assert maker_of(here / "job") is None
+    for settings in (["model"], {"model": 7}, {}):
+        noted(settings=settings)
+        assert maker_of(here / "again") is None
+    for text in ("[]", "{", "\0"):
+        (here / "again" / "job.json").write_text(text)
+        assert maker_of(here / "again") is None
+
+
+def test_somebody_elses_description_beside_codes(asked, here):
+    (here / "job.json").write_text("[1, 2]")
+    np.save("packed.npy", from_parquet("again/codes").get(range(5000)).packed)
+    shutil.copy("job/model.safetensors", ".")
+    assert asked("packed.npy")[1] == here / MODEL

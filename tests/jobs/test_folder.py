@@ -1,0 +1,138 @@
+"""Whose a folder is: a job that has kept nothing gives way to another, any other does not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.codes import Coded
+from streambits.errors import StorageError
+from streambits.jobs import folder as module
+from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Folder, description
+from streambits.streams.code_files import write_codes
+
+ONE, OTHER = {"settings": {"bits": 9}}, {"settings": {"bits": 8}}
+NOTHING = {"rows": 0, "bytes": 0, "rejects": 0, "length": 0}
+
+
+def codes(folder, count):
+    """The file that a sink leaves, with so many codes."""
+    (folder / "codes").mkdir(parents=True, exist_ok=True)
+    some = sb.Codes.from_bits(np.ones((count, 9), bool))
+    parts = [Coded(np.arange(count), some)] if count else []
+    write_codes(parts, 9, folder / "codes" / "part-000000.parquet")
+
+
+def begin(path, counts=NOTHING):
+    """A job that has made its first checkpoint, and ended then."""
+    with Folder(path, ONE) as folder:
+        codes(path, 0)
+        folder.keep(Checkpoint(None, {"bits": 9}, counts, {}, ended=False))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "job"
+
+
+def test_one_that_has_kept_nothing_gives_way(path):
+    begin(path)
+    (path / "codes" / ".part-000000.parquet.7.7.new").touch()  # of one that was killed
+    with Folder(path, OTHER) as folder:
+        assert folder.checkpoint() is None
+    assert description(path)["settings"] == {"bits": 8}
+    with Folder(path, ONE):  # and so does the other
+        assert description(path)["settings"] == {"bits": 9}
+
+
+def test_the_same_job_goes_on_from_its_first_checkpoint(path):
+    begin(path)
+    with Folder(path, ONE) as folder:
+        assert folder.checkpoint().sink == {"bits": 9}
+
+
+def test_one_that_was_killed_before_its_first_checkpoint_gives_way(path):
+    with Folder(path, ONE):
+        (path / "codes").mkdir()
+    with Folder(path, OTHER):
+        assert description(path)["settings"] == {"bits": 8}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_one_that_has_committed_does_not(path, name):
+    begin(path, NOTHING | {name: 1})
+    with pytest.raises(StorageError, match="another job: bits is 9 there and 8 here"):
+        Folder(path, OTHER).__enter__()
+    with Folder(path, ONE) as folder:
+        assert folder.checkpoint().counts[name] == 1
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "coders.safetensors", "x.safetensors"])
+def test_nor_one_with_a_model(path, name):
+    """Someone may have removed the checkpoint to save room."""
+    with Folder(path, ONE):
+        (path / name).touch()
+    with pytest.raises(StorageError, match="belongs to another job"):
+        Folder(path, OTHER).__enter__()
+
+
+def test_nor_one_with_codes(path):
+    begin(path)
+    codes(path, 1)
+    with pytest.raises(StorageError, match="belongs to another job"):
+        Folder(path, OTHER).__enter__()
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "codes/part-000000.parquet"])
+def test_nor_one_of_which_it_cannot_be_told(path, name):
+    begin(path)
+    (path / name).write_bytes(b"rubbish")
+    with pytest.raises(StorageError, match="belongs to another job"):
+        Folder(path, OTHER).__enter__()
+    assert (path / name).read_bytes() == b"rubbish"
+
+
+def test_nor_one_that_is_running(path):
+    with (
+        Folder(path, ONE),
+        pytest.raises(StorageError, match=r"another process .* works on the job"),
+    ):
+        Folder(path, OTHER).__enter__()
+    assert description(path)["settings"] == {"bits": 9}
+
+
+def test_killed_on_the_way_it_still_gives_way(path, monkeypatch):
+    begin(path)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_):
+        raise Killed
+
+    monkeypatch.setattr(module, "replacing", kill)
+    with pytest.raises(Killed):
+        Folder(path, OTHER).__enter__()
+    monkeypatch.undo()
+    for job in (ONE, OTHER):
+        with Folder(path, job) as folder:
+            assert folder.checkpoint() is None
+            assert description(path)["settings"] == job["settings"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "\xff", "7"])
+def test_a_description_that_is_damaged_is_told(path, text):
+    path.mkdir()
+    (path / "job.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(StorageError, match=r"job\.json is damaged .* or choose another folder"):
+        Folder(path, ONE).__enter__()
+
+
+def test_an_empty_description_is_not_the_same_as_none(path):
+    begin(path, NOTHING | {"rows": 1})
+    (path / "job.json").write_text(json.dumps({}))
+    with pytest.raises(StorageError, match="belongs to another job"):
+        Folder(path, ONE).__enter__()
+    assert (path / "checkpoint.safetensors").exists()
