@@ -31,7 +31,8 @@ class Reading(NamedTuple):
     rows: of the stream so far; affinity: mean, to the nearest landmark; outside: share of the
     features' energy outside the subspace of the coder; shift: how far their mean is from where it
     was when the epoch began, in their own lengths; balance: mean of |2 share of ones - 1| over the
-    bits (the last three at every 8th look, otherwise NaN, as while there is no coder);
+    bits (the last three at every 8th of the first 64 looks and every 32nd after, otherwise NaN, as
+    while there is no coder);
     evidence: the logarithm of the e-detector, an alarm at log(1e6) = 13.8; epoch: in which.
     """
 

@@ -27,7 +27,7 @@ from streambits.renewal import among
 POLICIES = ("auto", "never")
 EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
 MARKS = 256  # landmarks, at most, to which a row that is looked at is compared
-SELDOM = 8  # looks, of which one also reads the codes, of so many rows:
+EARLY = 64  # looks, of which every 8th also reads the codes of a few rows, and then every 32nd
 FEW = 32
 HEAVY = 50_000  # values of the marks from which a look is worth a thread
 
@@ -106,7 +106,7 @@ class Watch:
         whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
         first = self.rows // CHUNK
         asked = [
-            (self._looked(i, piece), None if (first + i) % SELDOM else projection)
+            (self._looked(i, piece), projection if _reads_codes(first + i) else None)
             for i, piece in enumerate(whole)
         ]
         start = 0
@@ -182,7 +182,8 @@ class Watch:
         alarm = self.detector.look(look.affinities)
         if self._change is not None:
             self._change += CHUNK
-        affinity, evidence = float(look.affinities.mean()), self.detector.evidence
+        affinity = float(look.affinities.sum()) / len(look.affinities)
+        evidence = self.detector.evidence
         self.readings.append(Reading(rows, affinity, *look[1:], evidence, epoch))
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
@@ -214,3 +215,8 @@ class Watch:
         self.detector = Detector.from_state(state["detector"])
         self._mean = state["mean"]
         return self
+
+
+def _reads_codes(number: int) -> bool:
+    """Whether a look also reads codes, which takes longer: seldom, and more seldom later."""
+    return number % (8 if number < EARLY else 32) == 0

@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 from streambits import centres, reservoir
 from streambits.errors import InputError, MergeError
 from streambits.features import Reservoir
+from streambits.features.landmarks import _displaced
 
 NUMBERED = np.arange(500.0)[:, None] * [1.0, -1.0]
 
@@ -151,3 +152,24 @@ def test_centres_keep_library_and_precision():
     found = centres(strict.asarray(sample), 4)
     assert found.dtype == strict.float32
     assert np.array_equal(np.asarray(found), centres(sample, 4))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 60), st.booleans())
+def test_each_smaller_key_takes_the_place_of_the_largest(seed, size, count, coarse):
+    """One after another, against what is done at once; coarse keys have ties."""
+    rng = np.random.default_rng(seed)
+    held, keys = rng.random(size), 0.8 * rng.random(count)
+    if coarse:
+        held, keys = held.round(1), keys.round(1)
+    expected, start = held.copy(), count // 3
+    for key in keys[start:]:
+        place = int(expected.argmax())
+        if key < expected[place]:
+            expected[place] = key
+    places, taken = _displaced(held, keys, start)
+    found = held.copy()
+    found[places] = keys[taken]
+    assert len(set(places.tolist())) == len(places)
+    assert np.array_equal(np.sort(found), np.sort(expected))
+    if not coarse:
+        assert np.array_equal(found, expected)

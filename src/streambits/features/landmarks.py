@@ -1,10 +1,12 @@
 """Landmarks: a uniform sample of a stream, or the centres of one."""
 
+import heapq
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streambits._arrays import (
     Array,
@@ -13,6 +15,7 @@ from streambits._arrays import (
     as_rows,
     as_seed,
     double,
+    is_numpy_array,
     move,
     nbytes,
     to_numpy,
@@ -94,11 +97,13 @@ class Reservoir:
         if free:
             self._rows[filled : filled + free, :] = rows[:free, :]
             self._keys[filled : filled + free] = keys[:free]
-        for row in free + np.flatnonzero(keys[free:] < self._keys.max()):
-            place = int(self._keys.argmax())
-            if keys[row] < self._keys[place]:
-                self._rows[place, :] = rows[int(row), :]
-                self._keys[place] = keys[row]
+        places, taken = _displaced(self._keys, keys, free)
+        self._keys[places] = keys[taken]
+        if is_numpy_array(self._rows):
+            self._rows[places, :] = rows[taken, :]
+            return
+        for place, row in zip(places.tolist(), taken.tolist(), strict=True):
+            self._rows[place, :] = rows[row, :]
 
     def copy(self) -> Self:
         return self.from_state(self.state())
@@ -122,6 +127,27 @@ class Reservoir:
         self.seen, self._clock = state["seen"], state["clock"]
         self._rng.bit_generator.state = state["generator"]
         return self
+
+
+def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which places new keys take, from the `start`-th on, if each smaller one takes the largest's.
+
+    Gives the places and the keys that are there in the end. Of k keys at most the k largest held
+    can go, so only those are kept in a heap.
+    """
+    asking = start + np.flatnonzero(keys[start:] < held.max())
+    count = min(len(asking), len(held))
+    if not count:
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    places = np.argpartition(-held, count - 1)[:count]
+    heap = list(zip((-held[places]).tolist(), places.tolist(), strict=True))
+    heapq.heapify(heap)
+    taken = {}
+    for row, key in zip(asking.tolist(), keys[asking].tolist(), strict=True):
+        if -key > heap[0][0]:
+            place = heapq.heapreplace(heap, (-key, heap[0][1]))[1]
+            taken[place] = row
+    return np.array(list(taken), np.intp), np.array(list(taken.values()), np.intp)
 
 
 def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:
