@@ -164,8 +164,7 @@ def test_each_smaller_key_takes_the_place_of_the_largest(seed, size, count, coar
     expected, start = held.copy(), count // 3
     for key in keys[start:]:
         place = int(expected.argmax())
-        if key < expected[place]:
-            expected[place] = key
+        expected[place] = min(expected[place], key)
     places, taken = _displaced(held, keys, start)
     found = held.copy()
     found[places] = keys[taken]
