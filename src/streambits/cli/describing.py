@@ -12,6 +12,7 @@ from streambits.cli.opening import coded_in, kind_of
 from streambits.coder import Coder
 from streambits.coders import Coders
 from streambits.codes import Coded, Codes
+from streambits.drift import Reading, latest
 from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
@@ -72,7 +73,7 @@ def of_learner(learner: Learner) -> Facts:
         "bits_changed": changed(learner),
         "bytes": learner.nbytes,
         "spectrum": energies,
-        "drift": [_finite(reading._asdict()) for reading in learner.drift[-READINGS:]],
+        "drift": [_finite(reading._asdict()) for reading in _last(learner.drift)],
     }
 
 
@@ -155,3 +156,9 @@ def _finite(values: Facts) -> Facts:
     return {
         k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()
     }
+
+
+def _last(readings: tuple[Reading, ...]) -> list[Reading]:
+    """The last readings, the very last without gaps."""
+    last = latest(readings)
+    return [] if last is None else [*readings[-READINGS:-1], last]
