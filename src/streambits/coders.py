@@ -78,9 +78,9 @@ class Coders:
             raise EpochError(
                 f"there is no coder of epoch {min(unknown)}: it was retired, or never here"
             )
-        self._coders = {epoch: coder for epoch, coder in self._coders.items() if epoch in kept}
-        self._rows = {epoch: rows for epoch, rows in self._rows.items() if epoch in kept}
-        self._codes = {epoch: codes for epoch, codes in self._codes.items() if epoch in kept}
+        for held in (self._coders, self._rows, self._codes, self._calibrations):
+            for epoch in set(held) - kept:
+                del held[epoch]
 
     @property
     def newest(self) -> Coder:
