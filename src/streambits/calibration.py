@@ -5,6 +5,10 @@ bits, made to rise with h. Then for each query what the curve misses, smoothed o
 lies outside the epoch's rows has small Hamming distances to some of them, because a coder cannot
 tell far rows apart, and its true distances to the sample say so. (One curve for all queries makes
 sorted streams worse than plain Hamming distances; `experiments/drift.py` measures all three.)
+
+Both on the logarithms of distances, so that a few rows far from all others, whose codes are often
+equal, do not decide what is near: with plain means four epochs of DSADS keep 0.86 of the recall of
+one, with logarithms 0.96.
 """
 
 from functools import cache
@@ -17,7 +21,8 @@ from streambits._arrays import double
 from streambits.codes import Codes
 
 Matrix = NDArray[np.float64]
-PRIOR = 1.0  # rows without a miss that the smoothing adds
+PRIOR = 0.5  # rows without a miss that the smoothing adds
+LEAST = 0.01  # of the median distance is added to all: the logarithm of 0 would outweigh all others
 REACH = 32  # the smoothing reaches bits / 32 bits to either side
 
 
@@ -29,15 +34,21 @@ class Calibration:
         self._centre = rows.mean(axis=0, dtype=np.float64)
         self._rows = (rows - self._centre).astype(rows.dtype)
         self._lengths = _squares(self._rows)
-        self._curve = curve(codes.hamming(codes), self._distances(self._rows))
+        distances = self._distances(self._rows)
+        self._least = max(LEAST * float(np.median(distances)), 1e-300)
+        self._curve = curve(codes.hamming(codes), np.log(distances + self._least))
 
     def __call__(self, rows: NDArray[Any], codes: Codes) -> Matrix:
         """(queries, bits + 1) the distance that each Hamming distance means, rising.
 
         codes: of the rows, by a coder of the epoch.
         """
-        near, centred = codes.hamming(self.codes), rows - self._centre
-        return tables(self._curve, near, self._distances(centred), codes.bits)
+        far = np.log(self._distances(rows - self._centre) + self._least)
+        logs = tables(self._curve, codes.hamming(self.codes), far, codes.bits)
+        found = np.maximum(np.exp(logs) - self._least, 0)
+        return found + 1e-6 * (found[:, -1:] + self._least) * np.arange(
+            codes.bits + 1
+        )  # all differ
 
     def _distances(self, centred: NDArray[Any]) -> Matrix:
         """(queries, n) Euclidean distances, by one product in the precision of the sample."""
@@ -76,7 +87,7 @@ def curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:
 
 
 def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Matrix:
-    """(queries, bits + 1) the distance that each Hamming distance means for each query, rising.
+    """(queries, bits + 1) what each Hamming distance means for each query, never falling.
 
     base: a curve; near, far: (queries, n) distances of the queries to the rows of the sample.
     """
@@ -90,8 +101,7 @@ def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Ma
     nearest = near.min(axis=1).astype(np.intp)[:, None]
     below = steps < nearest  # nothing is known there: as at the nearest
     missed = np.where(below, np.take_along_axis(missed, nearest, axis=1), missed)
-    rising = np.maximum.accumulate(np.maximum(base + missed, 0), axis=1)
-    return np.asarray(rising + 1e-6 * (base[-1] + 1e-9) * steps)  # and no two equal
+    return np.asarray(np.maximum.accumulate(base + missed, axis=1))
 
 
 @cache
