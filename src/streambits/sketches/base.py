@@ -266,7 +266,8 @@ def check_rank(energies: Array, count: int, tolerance: float) -> int:
     if count > rank:
         raise RankError(
             f"{count} bits need {count} independent directions, and the rows seen so far have "
-            f"{rank}: ask for at most {rank} bits, learn more rows or pass more landmarks"
+            f"{rank}: ask for at most {rank} bits, learn more rows or, if there are landmarks, "
+            f"pass more"
         )
     return rank
 
