@@ -7,9 +7,9 @@ known. Then all of `Coders.search`: rows encoded by every live coder, scales and
 rounds, in turns.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
+from timeit import timeit
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,8 @@ SHAPES = ((50, 500), (784, 1000))  # columns, landmarks
 
 def fastest(*works: Callable[[], Any]) -> list[float]:
     """Milliseconds of each."""
-    times = [[_seconds(work) for work in works] for _ in range(ROUNDS)]
+    times = [[timeit(work, number=1) for work in works] for _ in range(ROUNDS)]
     return [1e3 * min(side) for side in zip(*times, strict=True)]
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def random_codes(count: int, seed: int) -> sb.Codes:

@@ -110,13 +110,14 @@ def one_blas_thread() -> Iterator[int]:
         _one.leave()
 
 
-def ordered_map(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = False) -> Iterator[R]:
     """Like `map`, on as many threads as BLAS may use, a bounded number of items ahead.
 
     The results, and their order, are the same for any number of threads.
+    light: the work is so short that threads would wait for each other longer; this one does all.
     """
     with one_blas_thread() as workers:
-        if workers == 1 or len(items) == 1:
+        if light or workers == 1 or len(items) == 1:
             yield from map(work, items)
             return
         pool, waiting = _pool(workers, os.getpid()), deque[Future[R]]()

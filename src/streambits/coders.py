@@ -1,13 +1,14 @@
 """Coders: those of all live epochs, and a common scale for what they find."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_rows, blocks, to_numpy
-from streambits._threads import one_blas_thread, ordered_map
+from streambits._threads import ordered_map
 from streambits.calibration import Calibration
 from streambits.coder import Coder
 from streambits.codes import Codes
@@ -18,8 +19,6 @@ from streambits.index import HammingIndex, Hits
 SAMPLE = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
 FEW = 8  # queries that are not worth threads
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Coders:
@@ -102,7 +101,8 @@ class Coders:
     def _encode(self, rows: Array, epochs: Iterable[int]) -> dict[int, Codes]:
         """Epochs and blocks of rows side by side."""
         tasks = [(e, part) for e in epochs for part in blocks(as_rows(rows), BLOCK)]
-        parts = list(_map(len(rows), lambda task: self[task[0]].encode(task[1]), tasks))
+        work = ordered_map(lambda t: self[t[0]].encode(t[1]), tasks, light=len(rows) <= FEW)
+        parts = list(work)
         return {
             epoch: Codes.concat(part for part in parts if part.epoch == epoch)
             for epoch in dict(tasks)
@@ -118,7 +118,8 @@ class Coders:
         (queries, bits + 1) increasing numbers each. codes: of the rows, as `encode` gives them.
         """
         asked = to_numpy(as_rows(rows))
-        found = _map(len(asked), lambda e: self._scale(e, asked, codes[e]), list(codes))
+        work = partial(self._scale, rows=asked, codes=codes)
+        found = ordered_map(work, list(codes), light=len(asked) <= FEW)
         return dict(zip(codes, found, strict=True))
 
     def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
@@ -137,15 +138,20 @@ class Coders:
             codes = {0: Codes.from_bits(np.zeros((len(rows), index.bits), np.bool_))}
         return index.search(codes, k, **options)
 
-    def _scale(self, epoch: int, rows: NDArray[Any], codes: Codes) -> NDArray[np.float64]:
-        known = to_numpy(self._rows[epoch].rows)
-        if len(known) < 2:
-            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
+    def _scale(
+        self, epoch: int, rows: NDArray[Any], codes: dict[int, Codes]
+    ) -> NDArray[np.float64]:
+        asked = codes[epoch]
+        if self._rows[epoch].rows.shape[0] < 2:
+            return np.broadcast_to(np.arange(asked.bits + 1.0), (len(rows), asked.bits + 1))
+        scale, starts = self._calibration(epoch, asked.bits), range(0, len(rows), BLOCK)
+        return np.concatenate([scale(rows[i : i + BLOCK], asked[i : i + BLOCK]) for i in starts])
+
+    def _calibration(self, epoch: int, bits: int) -> Calibration:
         if epoch not in self._calibrations:
-            held = Codes.known(self._codes[epoch].rows.astype(np.uint8), codes.bits, epoch)
-            self._calibrations[epoch] = Calibration(known, held)
-        scale, starts = self._calibrations[epoch], range(0, max(1, len(rows)), BLOCK)
-        return np.concatenate([scale(rows[i : i + BLOCK], codes[i : i + BLOCK]) for i in starts])
+            held = Codes.known(self._codes[epoch].rows.astype(np.uint8), bits, epoch)
+            self._calibrations[epoch] = Calibration(to_numpy(self._rows[epoch].rows), held)
+        return self._calibrations[epoch]
 
     def __len__(self) -> int:
         return len(self._coders)
@@ -176,11 +182,3 @@ class Coders:
         self._rows = {int(epoch): rows for epoch, rows in state["rows"].items()}
         self._codes = {int(epoch): codes for epoch, codes in state["codes"].items()}
         return self
-
-
-def _map(queries: int, work: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
-    """On all threads; few queries on this one, as threads would wait for each other longer."""
-    if queries > FEW:
-        return ordered_map(work, items)
-    with one_blas_thread():
-        return list(map(work, items))

@@ -26,7 +26,7 @@ from streambits.errors import InputError, MergeError
 from streambits.features import Features, Reservoir
 from streambits.fitting import Fitting
 from streambits.projection import Projection
-from streambits.renewal import drawn, rebuilt, renewable
+from streambits.renewal import check_enough, drawn, rebuilt, renewable
 from streambits.rotations import ROTATIONS
 from streambits.shards import check_equal, check_features
 from streambits.sketches import Sketch
@@ -219,13 +219,18 @@ class Learner:
     @property
     def sample(self) -> Array:
         """Rows that stand for all rows seen; the prior fills it up while they are few."""
-        sample = self._sample
-        if self._blocks.waiting:
-            sample = sample.copy()
-            sample.update(self._blocks.rows)
+        sample = self._sampled()
         if sample.seen >= sample.size:
             return sample.rows
         return array_namespace(sample.rows).concat([self._prior_rows, sample.rows], axis=0)
+
+    def _sampled(self) -> Reservoir:
+        """The sample, waiting rows included and the prior left out."""
+        if not self._blocks.waiting:
+            return self._sample
+        sample = self._sample.copy()
+        sample.update(self._blocks.rows)
+        return sample
 
     def coder(self) -> Coder:
         """The coder for all that was learned so far; changes nothing that was learned.
@@ -256,33 +261,21 @@ class Learner:
         return self._renew(changed=False)
 
     def _renew(self, *, changed: bool) -> int:
-        features, sketch = renewable(self.features), self.sketch
-        sample = self._to_draw_from(features.width)
-        since = self._watch.since() if self._watch and changed else sample[:0, :]
+        features, sketch, held = renewable(self.features), self.sketch, self._sampled()
+        enough = held.rows.shape[0] >= features.width  # or the prior helps out
+        sample = check_enough(held.rows if enough else self.sample, features.width)
+        watch = self._watch if changed else None
+        since = watch.since() if watch else sample[:0, :]
         rng = np.random.default_rng([self.seed, 2, self.epoch])
         landmarks, new = drawn(since, sample, features.width, rng)
-        moving = self._watch is not None and changed and self._watch.moving
-        self.features = features.renewed(landmarks, wider=WIDER if moving else 1.0)
-        self._sample.update(self._blocks.rows)
+        self.features = features.renewed(landmarks, wider=WIDER if watch and watch.moving else 1.0)
+        self._sketch, self._sample = rebuilt(sketch, self.features, sample, since), held
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
-        self._sketch = rebuilt(sketch, self.features, sample, since)
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._watch:
             self._watch.begin(self.features, landmarks[: new or None, :])
         logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
-
-    def _to_draw_from(self, count: int) -> Array:
-        """The sample without the prior, unless it is too small without."""
-        drawn = self._sample.copy()
-        drawn.update(self._blocks.rows)
-        rows = drawn.rows if drawn.rows.shape[0] >= count else self.sample
-        if rows.shape[0] < count:
-            raise InputError(
-                f"the sample has {rows.shape[0]} rows, too few to draw {count} landmarks from: "
-                f"learn more rows first"
-            )
-        return rows
 
     @property
     def epochs(self) -> str | int:

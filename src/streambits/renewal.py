@@ -27,6 +27,16 @@ def renewable(features: Features) -> GaussianAffinity:
     return features
 
 
+def check_enough(rows: Array, count: int) -> Array:
+    """The rows, if that many landmarks can be drawn from them."""
+    if rows.shape[0] < count:
+        raise InputError(
+            f"the sample has {rows.shape[0]} rows, too few to draw {count} landmarks from: "
+            f"learn more rows first"
+        )
+    return rows
+
+
 def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> tuple[Array, int]:
     """New landmarks, and how many of them, the first, come from the rows since a change.
 
@@ -40,10 +50,10 @@ def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> 
 
 def _unlike(rows: Array, others: Array, count: int) -> Array:
     """The first `count` rows that are not among the others; then any, where there are too few."""
-    return take(rows, np.argsort(among(rows, others), kind="stable")[:count])
+    return take(rows, np.argsort(one_of(rows, others), kind="stable")[:count])
 
 
-def among(rows: Array, others: Array) -> NDArray[np.bool_]:
+def one_of(rows: Array, others: Array) -> NDArray[np.bool_]:
     """(n,) whether each row is one of the others."""
     known = {row.tobytes() for row in to_numpy(others)}
     return np.array([row.tobytes() in known for row in to_numpy(rows)], np.bool_)

@@ -2,8 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
-from itertools import pairwise, starmap
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from streambits._threads import one_blas_thread, ordered_map
 from streambits.drift import CHUNK, KEPT, LOOKED_AT, RECENT, Detector, Reading
 from streambits.features import GaussianAffinity
 from streambits.projection import Projection
-from streambits.renewal import among
+from streambits.renewal import one_of
 
 POLICIES = ("auto", "never")
 EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
@@ -86,15 +85,15 @@ class Watch:
             values = double(features(like))
             self._mean = array_namespace(values).mean(values, axis=0)
             closest = to_numpy(double(self._marks.closest(like)))
-        others = closest[~among(like, self._marks.landmarks)]
+        others = closest[~one_of(like, self._marks.landmarks)]
         expected = others if len(others) else closest
         self.detector = Detector(float(expected.mean()), float(expected.std()))
 
     def fresh(self) -> Self:
         """A watch that has seen nothing, and expects the same."""
-        state = self.state() | {"rows": 0, "readings": np.empty((0, 7)), "change": None}
-        fresh = self.from_state(state | {"waiting": self._waiting[:0, :]}, self.features)
+        fresh = type(self)(self.policy, self.features)
         fresh.detector = Detector(self.detector.mean, self.detector.spread)
+        fresh._mean = self._mean
         return fresh
 
     def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None:
@@ -109,8 +108,9 @@ class Watch:
             (self._looked(i, piece), projection if _reads_codes(first + i) else None)
             for i, piece in enumerate(whole)
         ]
-        start = 0
-        for piece, seen in zip(whole, self._looks(asked), strict=True):
+        light = math.prod(self._marks.landmarks.shape) < HEAVY
+        looks, start = ordered_map(lambda some: self._look(*some), asked, light=light), 0
+        for piece, seen in zip(whole, looks, strict=True):
             start += int(piece.shape[0])
             if self._due(seen, self.rows + start, epoch):
                 self._note(rows[:start, :])
@@ -119,14 +119,6 @@ class Watch:
             self._waiting = self._looked(len(whole), piece)
         self._note(rows)
         return None
-
-    def _looks(self, asked: list[tuple[Array, Projection | None]]) -> Iterator[Look]:
-        """Light ones one by one: threads would spend longer on waiting for each other."""
-        if math.prod(self._marks.landmarks.shape) >= HEAVY:
-            yield from ordered_map(lambda some: self._look(*some), asked)
-            return
-        with one_blas_thread():
-            yield from starmap(self._look, asked)
 
     def _look(self, rows: Array, projection: Projection | None) -> Look:
         affinities = to_numpy(double(self._marks.closest(rows)))

@@ -62,15 +62,6 @@ def online(
         refresh=refresh,
     ).checked()
     source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
-    plan = Plan(
-        "online",
-        source,
-        Online(settings),
-        settings.plain(),
-        out,
-        bits=bits,
-        to=to,
-        skip_bad=skip_bad,
-        patience=patience,
-    )
+    plain, work = settings.plain(), Online(settings)
+    plan = Plan("online", source, work, plain, out, bits, to, skip_bad, patience=patience)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

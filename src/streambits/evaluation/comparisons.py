@@ -114,30 +114,24 @@ def suited(evidence: Evidence, method: str) -> list[Comparison]:
 
 def diagonal(evidence: Evidence, method: str) -> list[Comparison]:
     """Precision and recall at the matched radius near each other."""
-    return [
-        one
-        for cell in _cells(evidence.book, paper_streams(evidence.book), method)
-        for one in compare(
-            evidence.book,
-            _labels(cell),
-            at(cell, precision),
-            at(cell, recall),
-            lead=lambda mine, other: NEAR - abs(mine - other),
-        )
-    ]
+    return _within(evidence, method, precision, recall, lambda one, other: NEAR - abs(one - other))
 
 
 def flat(evidence: Evidence, method: str) -> list[Comparison]:
     """Precision at a high recall hardly below that at a low one."""
+    late, early = precision_at(0.9), precision_at(0.1)
+    return _within(evidence, method, late, early, lambda late, early: late - early + DROP)
+
+
+def _within(
+    evidence: Evidence, method: str, one: Metric, other: Metric, lead: Lead
+) -> list[Comparison]:
+    """One metric of a method against another, on the paper's streams."""
     return [
-        one
+        found
         for cell in _cells(evidence.book, paper_streams(evidence.book), method)
-        for one in compare(
-            evidence.book,
-            _labels(cell),
-            at(cell, precision_at(0.9)),
-            at(cell, precision_at(0.1)),
-            lead=lambda late, early: late - early + DROP,
+        for found in compare(
+            evidence.book, _labels(cell), at(cell, one), at(cell, other), lead=lead
         )
     ]
 

@@ -1,6 +1,6 @@
 """Segment: a store, and the way it is searched."""
 
-import time
+import timeit
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -114,9 +114,4 @@ class Segment:
 
 def _seconds(work: Callable[[], Any]) -> float:
     """The faster of two goes."""
-    times = []
-    for _ in range(2):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(timeit.repeat(work, repeat=2, number=1))
