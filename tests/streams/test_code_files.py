@@ -86,3 +86,51 @@ def test_a_failure_in_the_middle_leaves_the_old_file(tmp_path):
         write_codes(broken(), 9, path)
     assert pairs(read_codes(path)) == pairs([old])
     assert list(tmp_path.iterdir()) == [path]
+
+
+def rewritten(path, change):
+    """The file as another program writes it: what `change` makes of its table."""
+    with parquet.ParquetFile(path) as file:
+        table = file.read()
+    parquet.write_table(change(table), path)
+
+
+def test_the_order_of_the_columns_does_not_matter(tmp_path):
+    path, part = tmp_path / "codes.parquet", coded(np.random.default_rng(0), 5, 12, epoch=3)
+    write_codes([part], 12, path)
+    rewritten(path, lambda table: table.select(["epoch", "code", "id"]).replace_schema_metadata())
+    assert pairs(read_codes(path, bits=12)) == pairs([part])
+
+
+def test_pages_have_checksums_and_the_footer_a_digest(tmp_path):
+    path, part = tmp_path / "codes.parquet", coded(np.random.default_rng(0), 500, 12)
+    write_codes([part], 12, path)
+    assert b"streambits.digest" in parquet.ParquetFile(path).metadata.metadata
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(part.codes.packed.tobytes()[:16])] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(OSError, match="CRC"):
+        parquet.read_table(path, page_checksum_verification=True)
+    with pytest.raises(StorageError, match=r"codes\.parquet cannot be read as Parquet.*CRC"):
+        list(read_codes(path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.slice(1),
+        lambda table: table.take([1, 0, 2, 3]),
+        lambda table: table.set_column(0, "id", pa.array(range(4), pa.int32())),
+        lambda table: table.replace_schema_metadata(
+            table.schema.metadata | {b"streambits.bits": b"11"}
+        ),
+    ],
+)
+def test_other_content_than_was_written_is_refused(tmp_path, change):
+    path = tmp_path / "codes.parquet"
+    write_codes([coded(np.random.default_rng(0), 4, 12)], 12, path)
+    rewritten(path, change)
+    with pytest.raises(StorageError, match=r"damaged.*drop streambits\.digest from its metadata"):
+        list(read_codes(path))
+    rewritten(path, lambda table: table.replace_schema_metadata())
+    assert next(read_codes(path)).codes.bits == 16
