@@ -155,9 +155,10 @@ def _promised(file: Any, path: Path) -> tuple[int, str | None]:
         raise _damaged(path, f"{BITS.decode()} differs from what its schema says")
     if DIGEST not in marks:
         return bits, None
-    if not found.equals(schema(bits)):
+    digest = marks[DIGEST].decode(errors="replace")
+    if not (found.equals(schema(bits)) and digest.startswith(f"{bits} bits, ")):
         raise _damaged(path, f"its columns are not those of codes of {bits} bits")
-    return bits, marks[DIGEST].decode(errors="replace")
+    return bits, digest
 
 
 def _are_codes(ids: Any, codes: Any, epochs: Any) -> bool:
