@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from streambits._digests import seal_text
 from streambits._files import replacing
 from streambits.errors import StorageError
 from streambits.tune import Choice
@@ -66,7 +67,7 @@ def check_new(path: Path) -> None:
 def write(path: Path, told: Mapping[str, Any]) -> None:
     """A file that --settings takes, whole or not at all."""
     with replacing(path) as file:
-        file.write(toml(told).encode())
+        file.write(seal_text(toml(told)).encode())
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
+from streambits._digests import check_text
+
 PREFIX = "STREAMBITS_"
 OTHERS = ("SETTINGS", "DATA", "CACHE", "POSTGRES")  # variables that are no options
 CLOSE = 0.85  # how like a setting a variable must look to be taken for a slip of the pen
@@ -79,11 +81,13 @@ def options_of(verb: Any) -> dict[str, Any]:
 def read(path: Path, verbs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The tables of a file; what no verb knows is an error that names the nearest."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise typer.BadParameter(f"{path} is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number may have too many digits
+        raise typer.BadParameter(f"{path} is not TOML: {error}") from None
+    check_text(text, path)
     told = {}
     for verb, table in content.items():
         if not isinstance(table, dict):

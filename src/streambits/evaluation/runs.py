@@ -4,7 +4,6 @@ Metrics are computed when a cell runs; tables and figures read only the files. A
 stopped goes on with what is missing, and a grid that grew adds only what is new.
 """
 
-import json
 import os
 import platform
 import time
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from streambits._digests import seal, unseal
 from streambits._files import replacing
 from streambits.errors import StorageError
 from streambits.evaluation.cells import QUERIES, Cell, measure
@@ -76,7 +76,7 @@ def keep(path: Path, content: dict[str, Any]) -> None:
     """Write a result, with what it was made with."""
     made = {"versions": versions(), "machine": machine()}
     with replacing(path) as file:
-        file.write(json.dumps(content | made).encode())
+        file.write(seal(content | made))
 
 
 def results(cells: Iterable[Cell], folder: Path, queries: int = QUERIES) -> Iterator[Result]:
@@ -91,12 +91,10 @@ def results(cells: Iterable[Cell], folder: Path, queries: int = QUERIES) -> Iter
 def recall(path: Path) -> dict[str, Any]:
     """What `keep` wrote."""
     try:
-        content = json.loads(path.read_text())
-    except (ValueError, OSError):
-        content = None
-    if not isinstance(content, dict) or "figures" not in content:
-        raise StorageError(f"{path} is no result: delete it, and run again")
-    return content
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+    return unseal(content, path, "delete it, and run again")
 
 
 def made_with(content: dict[str, Any]) -> dict[str, str]:

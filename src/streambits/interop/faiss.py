@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, as_rows, to_numpy
+from streambits._digests import Digest
 from streambits._files import replacing
 from streambits._threads import look_again
 from streambits.codes import Codes, as_bits
@@ -25,6 +26,7 @@ look_again()  # FAISS brings a BLAS of its own, whatever was imported first
 
 BLOCK = 256  # queries ranked at a time
 CENTROIDS = 256  # of a sub-quantiser: 8 bits
+MARK = b"streambits"  # after the index in a file, before the digest of all that comes before
 
 
 @dataclass(frozen=True)
@@ -228,18 +230,49 @@ def from_faiss(
 
 
 def write_index(index: HammingIndex, path: str | Path) -> None:
-    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not."""
+    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not.
+
+    The file ends with a digest, which FAISS does not read, and `read_index` checks.
+    """
     content: Any = faiss.serialize_index_binary(to_faiss(index))
     with replacing(Path(path)) as file:
         file.write(content)
+        file.write(_trailer(content))
 
 
 def read_index(
     path: str | Path, *, bits: int | None = None, epoch: int = 0, method: str = "auto"
 ) -> HammingIndex:
-    """The codes of a file of FAISS; the rest is as in `from_faiss`."""
+    """The codes of a file of FAISS; the rest is as in `from_faiss`.
+
+    A file of `write_index` that was damaged is refused; one that FAISS wrote is taken as it is.
+    """
     try:
-        found = faiss.deserialize_index_binary(np.fromfile(path, np.uint8))
-    except (OSError, RuntimeError) as error:
+        content = np.fromfile(path, np.uint8)
+        reader = faiss.VectorIOReader()
+        faiss.copy_array_to_vector(_checked(content, path), reader.data)
+        found = faiss.read_index_binary(reader)
+    except (OSError, RuntimeError, MemoryError) as error:
         raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
+    if reader.rp != reader.data.size():
+        raise _damaged(path)
     return from_faiss(found, bits=bits, epoch=epoch, method=method)
+
+
+def _trailer(content: Any) -> bytes:
+    return MARK + Digest.of(content).crc.to_bytes(4, "little")
+
+
+def _checked(content: NDArray[np.uint8], path: str | Path) -> NDArray[np.uint8]:
+    """What FAISS wrote, without the trailer, which is checked; all of it, where there is none."""
+    size = len(_trailer(b""))
+    index, end = content[:-size], content[-size:].tobytes()
+    if not end.startswith(MARK):
+        return content
+    if end != _trailer(index):
+        raise _damaged(path)
+    return index
+
+
+def _damaged(path: str | Path) -> StorageError:
+    return StorageError(f"{path} is damaged (its digest is another): restore it, or write it again")

@@ -1,0 +1,133 @@
+"""Runner: mutations in processes of their own, so that a crash or a hang is one more verdict."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fuzz import mutations
+from fuzz.specimens import Specimen, small
+
+SECONDS = 60  # for one mutation, on a machine that does other things
+MEMORY = 12 << 30  # bytes of addresses
+NOBODY = 65534
+REFUSED, SAME, WRONG = "refused", "no effect", "WRONG"
+
+
+class Verdict(NamedTuple):
+    """What came of a mutation; told: of what is wrong, or of the refusal."""
+
+    kind: str
+    number: int
+    mutation: str
+    verdict: str
+    told: str
+
+
+def run(specimens, root, numbers, *, seed, workers=1, on_done=lambda verdict: None):
+    """Mutation `n` is of specimen n modulo their number; each verdict is handed to `on_done`."""
+    lots = [list(numbers)[k::workers] for k in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        tasks = [
+            pool.submit(_run, specimens, Path(root) / f"worker-{k}", lot, seed, on_done)
+            for k, lot in enumerate(lots)
+        ]
+        return sorted((v for task in tasks for v in task.result()), key=lambda v: v.number)
+
+
+def _run(specimens, folder, numbers, seed, on_done):
+    found, worker = [], None
+    try:
+        for number in numbers:
+            worker = worker if worker is not None and worker.alive else Worker(folder)
+            found.append(worker.judge(specimens[number % len(specimens)], seed, number))
+            on_done(found[-1])
+    finally:
+        if worker is not None:
+            worker.end()
+    return found
+
+
+class Worker:
+    """A process that judges one mutation after another."""
+
+    def __init__(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        context = multiprocessing.get_context("spawn")
+        self._here, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, folder), daemon=True)
+        self._process.start()
+        there.close()
+        self.alive = True
+
+    def judge(self, specimen, seed, number):
+        self._here.send((specimen, seed, number))
+        if self._here.poll(SECONDS):
+            with contextlib.suppress(EOFError, ConnectionResetError):
+                return self._here.recv()
+        hangs = self._process.is_alive()
+        self.end()
+        told = "hangs" if hangs else f"dies of {signal.Signals(-self._process.exitcode).name}"
+        return Verdict(specimen.kind, number, "", WRONG, told)
+
+    def end(self):
+        self.alive = False
+        self._process.kill()
+        self._process.join()
+        self._here.close()
+
+
+def _serve(pipe, folder):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    os.chdir(folder)
+    small()
+    right = {}
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(judge(*task, right))
+
+
+def judge(specimen: Specimen, seed, number, right):
+    """Damage a copy of the specimen and ask; right: the answers to whole ones, by kind."""
+    here = Path("here").absolute()
+    if specimen not in right:
+        mutations.restore(here, specimen.folder)
+        right[specimen] = specimen.answers(here)
+    mutations.restore(here, specimen.folder)
+    rng = np.random.default_rng([seed, number])
+    done = mutations.mutate(here / specimen.file, rng)
+    with _as_nobody(here) if done == "unreadable" else contextlib.nullcontext():
+        found = specimen.answers(here)
+    verdict, told = SAME, ""
+    for question, answer in found.items():
+        if answer == right[specimen][question]:
+            continue
+        if not answer.startswith(REFUSED):
+            return Verdict(specimen.kind, number, done, WRONG, f"{question}: {answer[:300]}")
+        verdict, told = REFUSED, answer
+    return Verdict(specimen.kind, number, done, verdict, told)
+
+
+@contextlib.contextmanager
+def _as_nobody(folder):
+    """Who may do everything reads everything: be somebody else for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink() and path.stat().st_mode & 0o700:
+            path.chmod(0o777)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

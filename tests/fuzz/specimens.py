@@ -1,0 +1,416 @@
+"""Specimens: one small file of every kind that streambits writes, and what is asked of it."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import streambits as sb
+import streambits.jobs.reader
+import streambits.jobs.run
+from streambits.cli import chosen
+from streambits.cli import main as cli
+from streambits.cli import settings as from_elsewhere
+from streambits.errors import StreambitsError
+from streambits.evaluation import runs
+from streambits.interop import faiss, parquet
+from streambits.streams.code_files import read_codes, write_codes
+
+BITS, COLUMNS = 12, 12
+COUNT = 700  # rows of a job
+JOB = ["--bits", str(BITS), "--landmarks", "30", "--commit-rows", "100", "--quiet"]
+ONLINE = ["bad.csv", "--ids", "id", "--skip-bad"]
+SINKS = {  # of jobs, by kind
+    "parquet": "parquet:out",
+    "jsonl": "out.jsonl",
+    "npy": "npy:out",
+    "index": "out.index",
+    "faiss": "out.faiss",
+}
+PLACES = ("out", "out.jsonl", "out.index", "out.faiss", "job/codes")  # where jobs put codes
+
+
+class Specimen(NamedTuple):
+    """kind: a line of the table; folder: with all that belongs to it; file: the one to damage;
+    asked: names of questions in QUESTIONS.
+    """
+
+    kind: str
+    folder: Path
+    file: str
+    asked: tuple[str, ...]
+
+    def answers(self, here):
+        """What the questions give in a copy of the folder, each a text."""
+        return {name: _answer(QUESTIONS[name], here, self.file) for name in self.asked}
+
+
+def _answer(question: Callable[[Path, str], str], here, file):
+    with contextlib.chdir(here), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            return question(Path(file), file)
+        except StreambitsError as error:
+            return f"refused: {error}"
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            return f"raises {error!r}"
+
+
+def rows(count=400, seed=0):
+    """Clustered rows, so that all methods have something to learn."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, COLUMNS)).astype(np.float32) + 3 * rng.integers(0, 2, (count, 1))
+
+
+def verb(*arguments):
+    """What a command prints; its refusal is one of our errors, anything else is a fault."""
+    out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    code: object = 0
+    before = sys.argv
+    sys.argv = ["streambits", *arguments]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            cli.main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.argv = before
+    said, told = ((part.flush(), part.buffer.getvalue().decode())[1] for part in (out, err))
+    if code in (0, None):
+        return said
+    lines = [line for line in told.splitlines() if line.startswith("streambits: ")]
+    if code == 1 and len(lines) == 1 and "Traceback" not in told:
+        raise StreambitsError(lines[0])
+    raise AssertionError(f"{arguments[0]} ends with {code}: {told}")
+
+
+# Questions: of the damaged file, from the folder it is in.
+
+
+def codes_by_learner(path, _):
+    """Of rows, before and after learning more."""
+    learner = sb.load(path)
+    first = learner.coder().encode(rows(50, seed=1))
+    learner.learn(rows(60, seed=2))
+    return _text(first) + _text(learner.coder().encode(rows(50, seed=1)))
+
+
+def merged(path, _):
+    whole = sb.load("other.safetensors")
+    whole.merge(sb.load(path))
+    return _text(whole.coder().encode(rows(50, seed=1)))
+
+
+def codes_by_coder(path, _):
+    return _text(sb.load(path).encode(rows(50, seed=1)))
+
+
+def found_by_coders(path, _):
+    coders = sb.load(path)
+    found = coders.search(sb.load("codes.index"), rows(5, seed=1), 10)
+    each = [_text(coders[epoch].encode(rows(50, seed=1))) for epoch in coders]
+    return f"{found.ids.tolist()} {found.distances.tolist()} {each}"
+
+
+def found_in_index(path, _):
+    index = sb.load(path)
+    queries = {
+        epoch: sb.Codes.from_bits(rows(6, seed=epoch)[:, :1] * np.ones(index.bits) > 1, epoch)
+        for epoch in index.epochs
+    }
+    near, within = index.search(queries, 5), index.within(queries, 3)
+    return f"{near.ids.tolist()} {near.distances.tolist()} {[hits.ids.tolist() for hits in within]}"
+
+
+def changed_index(path, _):
+    """Contents of an index after it was changed."""
+    index = sb.load(path)
+    index.remove([next(iter(index))])
+    more = sb.Codes.from_bits(rows(3, seed=5)[:, :1] * np.ones(index.bits) > 1, 1)
+    index.add(more, [10_001, 10_002, 10_003])
+    return _contents(index)
+
+
+def contents_of_codes(_, file):
+    """Through the verb, into an index."""
+    verb("index", file.partition("/")[0], "--out", "all.index", "--bits", str(BITS))
+    return _contents(sb.load("all.index"))
+
+
+def contents_of_parquet(_, file):
+    parts = list(read_codes(file.partition("/")[0]))
+    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in parts)
+
+
+def contents_of_faiss(path, _):
+    return _contents(faiss.read_index(path, bits=BITS))
+
+
+def inspected(_, file):
+    return verb("inspect", file.partition("/")[0], "--json")
+
+
+def inspected_file(_, file):
+    return verb("inspect", file, "--json")
+
+
+def job_inspected(_, __):
+    return verb("inspect", "job", "--json")
+
+
+def job_searched(_, __):
+    return verb("search", "job", "--query", "queries.npy", "-k", "5")
+
+
+def codes_of_job(_, __):
+    """Wherever they went."""
+    [place] = filter(os.path.exists, PLACES)
+    verb("index", place, "--out", "all.index", "--bits", str(BITS))
+    return _contents(sb.load("all.index"))
+
+
+def resumed(_, __):
+    """The job goes on to its end; then what it has made. Asked last: it changes the files."""
+    verb(*json.loads(Path("command.json").read_text()))
+    made = {}
+    if Path("job/model.safetensors").exists():
+        made["model"] = codes_by_learner("job/model.safetensors", "")
+    if Path("job/rejects.jsonl").exists():
+        made["rejects"] = Path("job/rejects.jsonl").read_text()
+    if any(map(os.path.exists, PLACES)):
+        made["codes"] = codes_of_job("", "")
+    return json.dumps(made)
+
+
+def settings_read(path, _):
+    import typer  # noqa: PLC0415
+    from typer.main import get_command  # noqa: PLC0415
+
+    verbs = {name: from_elsewhere.options_of(v) for name, v in get_command(cli.app).commands.items()}
+    try:
+        return json.dumps(from_elsewhere.read(path, verbs))
+    except typer.BadParameter as error:  # one line on stderr, as for all settings
+        raise StreambitsError(str(error)) from error
+
+
+def results_read(path, _):
+    cell = sb.evaluation.cells.Cell("mnist", "ssbc", BITS)
+    [found] = runs.results([cell], path.parent)
+    return json.dumps([found.figures, dict(found.made_with)])
+
+
+QUESTIONS = {
+    function.__name__: function
+    for function in (
+        *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index),
+        *(changed_index, contents_of_codes, contents_of_parquet, contents_of_faiss, inspected),
+        *(inspected_file, job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
+    )
+}
+
+
+def _text(codes):
+    packed = hashlib.sha256(codes.packed.tobytes()).hexdigest()[:16]
+    return f"{len(codes)} of {codes.bits} bits, epoch {codes.epoch}: {packed}; "
+
+
+def _contents(index):
+    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.coded())
+
+
+# The specimens themselves.
+
+
+def build(root):
+    """All specimens, each in a folder of its own under `root`."""
+    small()
+    found = []
+    for make in (learners, coders, indexes, codes, unfinished_jobs, finished_jobs, others):
+        found += make(root)
+    return found
+
+
+def small():
+    """Jobs that read and commit a few rows at a time."""
+    streambits.jobs.reader.TOGETHER = 100
+    sb.streams.sources.open_source.__kwdefaults__["rows"] = 100
+
+
+def learners(root):
+    for name, method in sb.METHODS.items():
+        folder = _folder(root, f"learner-{name}")
+        extra = {"labels": (rows(40)[:, 0] > 1).astype(int)} if name == "semi_supervised" else {}
+        for file, part in (("model", rows()), ("other", rows(seed=3))):
+            learner = method(rows(40), BITS, **extra)
+            learner.learn(part)
+            learner.coder()
+            sb.save(learner, folder / f"{file}.safetensors")
+        asked = ("codes_by_learner", "merged", "inspected_file")
+        yield Specimen("learner", folder, "model.safetensors", asked)
+
+
+def _two_epochs():
+    learner, kept = sb.ssbc(rows(40), BITS, epochs=512), sb.Coders()
+    index = sb.HammingIndex(BITS)
+    for ids, codes in sb.encode_online(learner, np.split(rows(800), 8), coders=kept):
+        index.add(codes, ids)
+    return learner, kept, index
+
+
+def coders(root):
+    folder = _folder(root, "coders")
+    learner, kept, index = _two_epochs()
+    sb.save(learner.coder(), folder / "coder.safetensors")
+    sb.save(kept, folder / "coders.safetensors")
+    sb.save(index, folder / "codes.index")
+    asked = ("codes_by_coder", "inspected_file")
+    yield Specimen("coder", folder, "coder.safetensors", asked)
+    asked = ("found_by_coders", "inspected_file")
+    yield Specimen("coders", folder, "coders.safetensors", asked)
+
+
+def indexes(root):
+    rng = np.random.default_rng(0)
+    for name, method, count in (("scan", "scan", 500), ("tables", "multi", 2000)):
+        folder = _folder(root, f"index-{name}")
+        index = sb.HammingIndex(BITS, method=method)
+        index.add(sb.Codes.from_bits(rng.random((count, BITS)) < 0.5))
+        index.search(sb.Codes.from_bits(rng.random((3, BITS)) < 0.5), 3)
+        yield _index(folder, index, f"index, {name}")
+    index = _two_epochs()[2]
+    yield _index(_folder(root, "index-epochs"), index, "index, several epochs")
+    index.remove(list(index)[10:40])
+    yield _index(_folder(root, "index-dead"), index, "index, removed codes")
+
+
+def _index(folder, index, kind):
+    sb.save(index, folder / "codes.index")
+    asked = ("found_in_index", "changed_index", "inspected_file")
+    return Specimen(kind, folder, "codes.index", asked)
+
+
+def codes(root):
+    index = sb.HammingIndex(BITS)
+    index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
+    folder = _folder(root, "codes")
+    parquet.to_parquet(index, folder / "codes.parquet")
+    asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
+    yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
+    (folder / "parts").mkdir()
+    for part, (ids, some) in enumerate(index.coded(100)):
+        write_codes([sb.codes.Coded(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet")
+    asked = ("contents_of_parquet", "contents_of_codes", "inspected")
+    yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
+    faiss.write_index(index, folder / "codes.faiss")
+    asked = ("contents_of_faiss", "contents_of_codes", "inspected_file")
+    yield Specimen("FAISS", folder, "codes.faiss", asked)
+
+
+def unfinished_jobs(root):
+    """Stopped after a commit; then any of their files is damaged."""
+    asked = ("job_inspected", "resumed")
+    for kind, sink in SINKS.items():
+        folder = _sources(root, f"unfinished-{kind}")
+        _job(folder, "online", *ONLINE, *JOB, "--to", sink)
+        yield from _codes_of(folder, f"unfinished online, {kind}", ("codes_of_job", *asked))
+    folder = _sources(root, "unfinished-learn")
+    _job(folder, "learn", "rows.npy", *JOB)
+    yield from _files(folder, "unfinished learn", asked)
+    folder = _sources(root, "unfinished-encode")
+    _job(folder, "encode", "model.safetensors", "rows.npy", *JOB[4:])
+    yield from _files(folder, "unfinished encode", asked)
+
+
+def finished_jobs(root):
+    """Ids came twice, so files were exchanged at the end; then any of them is damaged."""
+    asked = ("job_inspected", "codes_of_job", "resumed")
+    for kind, sink in SINKS.items():
+        folder = _sources(root, f"finished-{kind}")
+        _job(folder, "online", *ONLINE, *JOB, "--to", sink, stopped=False)
+        yield from _codes_of(folder, f"finished online, {kind}", asked)
+    folder = _sources(root, "finished")
+    _job(folder, "online", *ONLINE, *JOB, "--epochs", "512", stopped=False)
+    yield from _files(folder, "finished online, folder", ("job_searched", *asked))
+
+
+def others(root):
+    folder = _folder(root, "others")
+    told = {"method": "ssbc", "bits": 64, "landmarks": 500, "whitening": 0.5, "rotation": "itq"}
+    chosen.write(folder / "tuned.toml", told)
+    yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
+    cell = sb.evaluation.cells.Cell("mnist", "ssbc", BITS)
+    figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
+    path = runs.file_of(folder, cell)
+    runs.keep(path, {"cell": cell._asdict(), "figures": figures})
+    yield Specimen("result of evaluate", folder, path.name, ("results_read",))
+
+
+def _folder(root, name):
+    folder = Path(root) / name
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _sources(root, name):
+    """A folder with rows, bad rows among them, ids that come twice, queries, and a model."""
+    folder = _folder(root, name)
+    np.save(folder / "rows.npy", rows(COUNT))
+    np.save(folder / "queries.npy", rows(3, seed=1))
+    with (folder / "bad.csv").open("w") as file:
+        print("id", *"abcdefghijkl", sep=",", file=file)
+        for number, row in enumerate(rows(COUNT)):
+            values = ["?"] * COLUMNS if number % 50 == 7 else row.tolist()
+            print(number % 690, *values, sep=",", file=file)
+    learner = sb.ssbc(rows(40), BITS)
+    sb.save(learner.learn(rows()), folder / "model.safetensors")
+    return folder
+
+
+def _job(folder, *arguments, stopped=True):
+    """Run a job there; its command is kept, to go on with."""
+    command = [*arguments, "--out", "job"]
+    (folder / "command.json").write_text(json.dumps(command))
+    with contextlib.chdir(folder), _stopping(stopped):
+        verb(*command)
+
+
+def _files(folder, kind, asked):
+    """A specimen for each file that the job there has made."""
+    sources = {path.name for path in folder.glob("*.*") if not path.name.strip(".").startswith("out")}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.name not in {"lock", *sources}:
+            yield Specimen(kind, folder, str(path.relative_to(folder)), asked)
+
+
+def _codes_of(folder, kind, asked):
+    """The same for the files that differ from sink to sink."""
+    made = _files(folder, kind, asked)
+    return (s for s in made if s.file == "job/checkpoint.safetensors" or "out" in s.file)
+
+
+@contextlib.contextmanager
+def _stopping(wanted):
+    """Jobs are asked to stop when they have committed some rows."""
+    tell = streambits.jobs.run.Job._tell
+
+    def and_stop(job, event, **more):
+        if event == "commit" and not job.__dict__.get("asked") and job.rows >= 100:
+            job.asked = True
+            signal.raise_signal(signal.SIGTERM)
+        return tell(job, event, **more)
+
+    streambits.jobs.run.Job._tell = and_stop if wanted else tell
+    try:
+        yield
+    finally:
+        streambits.jobs.run.Job._tell = tell
