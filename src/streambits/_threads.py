@@ -51,6 +51,13 @@ class ForkSafeLock:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
+    def acquire(self, *, blocking: bool = True) -> bool:
+        """Take the lock, and say whether it was taken."""
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        self._lock.release()
+
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()
 
