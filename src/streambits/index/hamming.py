@@ -128,6 +128,7 @@ class HammingIndex:
         that come wait; otherwise it leaves them as they are, and nobody waits.
         """
         with self._lock:
+            self._check_whole()
             if not self._readers:
                 self._half = True
                 try:
@@ -142,11 +143,7 @@ class HammingIndex:
         """The codes as they are now; they stay so inside, whatever other threads change."""
         self.verify()
         with self._lock:
-            if self._half:
-                raise StreambitsError(
-                    "this process was forked while another thread was changing the index: load the "
-                    "index again, or fork while no thread changes it"
-                )
+            self._check_whole()
             self._readers += 1
             shelves = self._shelves
         try:
@@ -154,6 +151,14 @@ class HammingIndex:
         finally:
             with self._lock:
                 self._readers -= 1
+
+    def _check_whole(self) -> None:
+        """Inside the lock nobody changes codes, unless that somebody stayed behind in a fork."""
+        if self._half:
+            raise StreambitsError(
+                "this process was forked while another thread was changing the index: load the "
+                "index again, or fork while no thread changes it"
+            )
 
     def verify(self) -> None:
         """Check the codes of an index that was loaded from a file against their digests.
