@@ -1,6 +1,7 @@
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import safetensors.numpy
 from safetensors import safe_open
 
 import streambits as sb
-from streambits import Coder, GaussianAffinity, Gram, Learner, storage
+from streambits import Coder, GaussianAffinity, Gram, Learner, _files, storage
 from streambits.errors import InputError, StorageError
 
 
@@ -19,12 +20,21 @@ def path(tmp_path):
 
 
 def rewritten(path, change):
-    """Save the file again with its manifest changed."""
-    with safe_open(path, framework="numpy") as file:
-        manifest = json.loads(file.metadata()["streambits"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    """The file with its manifest changed and digests that fit: made by others, not damaged."""
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    manifest = json.loads(json.loads(content[8:start])["__metadata__"]["streambits"])
+    arrays = manifest["arrays"]
     manifest = change(manifest) or manifest
-    path.write_bytes(safetensors.numpy.save(arrays, {"streambits": json.dumps(manifest)}))
+    path.write_bytes(storage._head(json.dumps(manifest), arrays) + content[start:])
+
+
+def places(content):
+    """Where the arrays of a file begin and end, by name."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    head = json.loads(content[8:start])
+    del head["__metadata__"]
+    return {name: [start + i for i in entry["data_offsets"]] for name, entry in head.items()}
 
 
 @pytest.mark.parametrize("count", [0, 10, 2048, 3000])
@@ -110,7 +120,7 @@ def test_a_file_cut_off_anywhere_is_an_error_that_says_so(train, path):
 @pytest.mark.parametrize("seed", range(5))
 def test_garbage_is_an_error(path, seed):
     path.write_bytes(np.random.default_rng(seed).bytes(1000))
-    with pytest.raises(StorageError, match="no streambits file"):
+    with pytest.raises(StorageError, match="not a streambits file"):
         sb.load(path)
 
 
@@ -123,6 +133,10 @@ def test_a_safetensors_file_of_something_else_is_an_error(path, metadata):
 
 def newer(manifest):
     manifest["format"] = storage.FORMAT + 1
+
+
+def older(manifest):
+    manifest["format"] = storage.FORMAT - 1
 
 
 def unknown_kind(manifest):
@@ -164,16 +178,17 @@ def no_manifest(_):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (newer, f"format {storage.FORMAT + 1}.*up to {storage.FORMAT}: upgrade streambits"),
+        (newer, f"format {storage.FORMAT + 1}.*reads {storage.FORMAT}: upgrade streambits"),
+        (older, f"format {storage.FORMAT - 1}.*reads {storage.FORMAT}; learn it again"),
         (unknown_kind, "Oracle.*register"),
         (unknown_part, "Oracle.*register"),
-        (lacks_a_value, "damaged.*bits.*save the model again"),
+        (lacks_a_value, "intact, but not what.*bits.*save the model again"),
         (lacks_an_array, "nowhere"),
         (lacks_the_model, "damaged.*save the model again"),
         (no_number, "damaged"),
         (no_model, "model.safetensors"),
         (only_a_part, "model.safetensors"),
-        (no_manifest, "not of streambits"),
+        (no_manifest, "not a streambits file"),
     ],
 )
 def test_a_manifest_that_does_not_hold_is_an_error(train, path, change, message):
@@ -219,11 +234,11 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
         raise OSError("the disk is full")
 
     if broken == "write":
-        opened = Path.open
+        opened = open
 
         class Half:
-            def __init__(self, *args):
-                self.file = opened(*args)
+            def __init__(self, *args, **options):
+                self.file = opened(*args, **options)
 
             def __enter__(self):
                 return self
@@ -235,7 +250,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
                 self.file.write(content[: len(content) // 2])
                 fail()
 
-        monkeypatch.setattr(Path, "open", lambda *args: Half(*args))  # noqa: PLW0108 - binds the path
+        monkeypatch.setattr("builtins.open", Half)
     else:
         monkeypatch.setattr(Path if broken == "replace" else os, broken, fail)
     with pytest.raises(StorageError, match="disk is full"):
@@ -243,6 +258,92 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_any_changed_byte_is_an_error(train, rows, path):
+    """Every byte of the head, and a byte of every array."""
+    sb.save(sb.ssbc(train, 8, epochs="auto").learn(rows), path)
+    whole = path.read_bytes()
+    at = places(whole)
+    first = min(start for start, _ in at.values())
+    checked = [*range(0, first, 7), *(start for start, end in at.values() if end > start)]
+    assert len(at) > 10
+    for place in checked:
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(StorageError, match=path.name):
+            sb.load(path)
+
+
+def test_what_another_library_reads_is_what_was_saved(train, rows, path):
+    """The format is that of safetensors: its own library is the oracle."""
+    coder = sb.ssbc(train, 8).learn(rows).coder()
+    sb.save(coder, path)
+    with safe_open(path, framework="numpy") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    assert np.array_equal(arrays["model.matrix"], coder.projection.matrix)
+    assert np.array_equal(arrays["model.features.landmarks"], coder.features.landmarks)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["matrix", "thresholds"])
+def test_a_model_with_numbers_that_are_not_finite_is_neither_saved_nor_loaded(
+    *, train, rows, path, name, value, monkeypatch
+):
+    coder = sb.ssbc(train, 8).learn(rows).coder()
+    getattr(coder.projection, name)[...] = value
+    with pytest.raises(StorageError, match=f"{name} has numbers that are not finite"):
+        sb.save(coder, path)
+    assert not path.exists()
+    with monkeypatch.context() as blind:
+        blind.setattr(storage, "_is_finite", lambda *_: True)
+        sb.save(coder, path)
+    with pytest.raises(StorageError, match="not finite"):
+        sb.load(path)
+
+
+def test_the_digest_tells_files_apart(train, rows, path):
+    learner = sb.ssbc(train, 8)
+    digests = []
+    for part in np.array_split(rows, 3):
+        for _ in range(2):
+            sb.save(learner, path)
+            digests.append(storage.opened(path).digest)
+        learner.learn(part)
+    assert digests[::2] == digests[1::2]
+    assert len(set(digests)) == 3
+
+
+def test_a_private_file_is_for_its_owner_alone(train, path):
+    sb.save(sb.ssbc(train, 8), path, private=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_may_not_be_read_is_not_said_to_be_missing(train, path, monkeypatch):
+    sb.save(sb.ssbc(train, 8), path)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(StorageError, match="cannot be read: Permission denied"):
+        sb.load(path)
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(train, path):
+    process = subprocess.Popen(["sleep", "30"])
+    names = [
+        path.with_name(f".{path.name}.{_files._MACHINE}.{number}.7.new")
+        for number in (process.pid, 2**22 + 1)
+    ]
+    elsewhere = path.with_name(f".{path.name}.00000000.{2**22 + 1}.7.new")
+    for name in (*names, elsewhere):
+        name.write_bytes(b"half")
+    sb.save(sb.ssbc(train, 8), path)
+    process.kill()
+    process.wait()
+    assert [name.exists() for name in (*names, elsewhere)] == [True, False, True]
 
 
 class Doubled(Gram):

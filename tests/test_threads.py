@@ -1,11 +1,19 @@
+import copy
+import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from contextlib import contextmanager
+from threading import Barrier, Event, Thread
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from streambits._threads import one_blas_thread, ordered_map
+import streambits as sb
+from forks import in_child
+from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
+
+forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def blas_threads():
@@ -99,3 +107,175 @@ def test_the_limit_of_another_thread_is_respected_and_restored():
 def _inside():
     with one_blas_thread() as allowed:
         return allowed, blas_threads()
+
+
+@contextmanager
+def another_thread(work):
+    """Work again and again in another thread."""
+    over = Event()
+
+    def run():
+        while not over.is_set():
+            work()
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def held_by_another_thread(held):
+    """Another thread is inside of `held`."""
+    inside, leave = Event(), Event()
+
+    def run():
+        with held:
+            inside.set()
+            leave.wait()
+
+    thread = Thread(target=run)
+    thread.start()
+    assert inside.wait(30)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_a_lock_keeps_other_threads_out_and_lets_its_own_in_again():
+    lock, inside = ForkSafeLock(), []
+
+    def count():
+        for _ in range(200):
+            with lock, lock:
+                inside.append(1)
+                assert len(inside) == 1
+                inside.pop()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(count) for _ in range(4)]:
+            done.result()
+
+
+@forks
+def test_a_lock_that_another_thread_holds_is_free_in_a_forked_child():
+    lock = ForkSafeLock()
+
+    def take():
+        assert lock.abandoned
+        with lock, ThreadPoolExecutor(1) as pool:
+            busy = pool.submit(lock._lock.acquire, False)
+            assert not busy.result()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(lock._lock.acquire, False).result()
+
+    with held_by_another_thread(lock):
+        assert in_child(take) == "done"
+    assert not lock.abandoned
+
+
+@forks
+def test_a_lock_is_kept_through_a_fork_by_the_thread_that_forks():
+    lock = ForkSafeLock()
+
+    def leave():
+        lock.__exit__()
+        with lock:
+            assert not lock.abandoned
+
+    with lock:
+        assert in_child(leave) == "done"
+    with lock:
+        pass
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_copy_of_a_lock_is_another_lock(copied):
+    lock = ForkSafeLock()
+    with held_by_another_thread(lock), copied(lock) as other:
+        assert other is not lock
+
+
+@forks
+def test_a_child_forked_while_a_thread_holds_blas_has_the_threads_that_were_allowed():
+    def check():
+        assert set(blas_threads()) == {2}
+        with one_blas_thread() as allowed:
+            assert allowed == 2
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {2}
+        assert list(ordered_map(lambda i: i * i, range(9))) == [i * i for i in range(9)]
+
+    with threadpool_limits(2, user_api="blas"):
+        with held_by_another_thread(one_blas_thread()):
+            assert in_child(check) == "done"
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {2}
+
+
+@forks
+def test_a_child_forked_by_a_thread_that_holds_blas_restores_it_when_it_leaves():
+    def leave():
+        assert set(blas_threads()) == {1}
+        held.__exit__(None, None, None)
+        assert set(blas_threads()) == {2}
+
+    with threadpool_limits(2, user_api="blas"):
+        held = one_blas_thread()
+        with held:
+            assert in_child(leave) == "done"
+        assert set(blas_threads()) == {2}
+
+
+@forks
+def test_a_child_has_a_pool_of_its_own():
+    with threadpool_limits(2, user_api="blas"):
+        list(ordered_map(lambda i: i, range(4)))
+        assert in_child(lambda: list(ordered_map(lambda i: i, range(4)))) == "done"
+
+
+@forks
+@pytest.mark.parametrize(
+    "times",
+    [
+        8,
+        pytest.param(
+            200,
+            marks=pytest.mark.skipif(
+                not os.environ.get("STREAMBITS_SLOW"),
+                reason="takes a minute: set STREAMBITS_SLOW=1",
+            ),
+        ),
+    ],
+)
+def test_a_process_may_be_forked_while_its_threads_encode_and_search(times):
+    rows = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
+    coder = sb.ssbc(rows[:50], 16).learn(rows).coder()
+    codes = coder.encode(rows)
+    index = sb.HammingIndex(16)
+    index.add(codes)
+    found = index.search(codes[:20], 3)
+
+    def check():
+        assert set(blas_threads()) == {2}
+        assert np.array_equal(coder.encode(rows).packed, codes.packed)
+        again = index.search(codes[:20], 3)
+        assert np.array_equal(again.ids, found.ids)
+        assert set(blas_threads()) == {2}
+
+    with (
+        threadpool_limits(2, user_api="blas"),
+        another_thread(lambda: coder.encode(rows[:3])),
+        another_thread(lambda: coder.encode(rows)),
+        another_thread(lambda: index.search(codes[:3], 3)),
+        another_thread(lambda: index.search(codes[:200], 3)),
+    ):
+        ends = [in_child(check) for _ in range(times)]
+    assert ends == ["done"] * times

@@ -1,26 +1,33 @@
 """Files that are written whole or not at all."""
 
+import glob
 import os
+import platform
 import threading
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from streambits.errors import StorageError
 
+_MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"  # numbers of processes hold on one
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write; it takes the place of `path` at the end, unless something went wrong.
 
     Written under a temporary name in the same folder, brought to the disk, then renamed: whoever
     reads, and whenever this is killed, there is the old file or the new one; once this is over, the
-    new one also after a power cut.
+    new one also after a power cut. What a killed process has left is removed.
+    private: only the owner may read the file.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    beside = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.new")
     try:
-        with beside.open("xb") as file:
+        _remove_left_over(path)
+        with open(beside, "xb", opener=_private if private else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -29,7 +36,31 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _remove_left_over(path: Path) -> None:
+    """Remove what processes of this machine that are gone have left beside a path."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{_MACHINE}.*.new"):
+        process = left.name.split(".")[-3]
+        if process.isdigit() and not _runs(int(process)):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        return True
+    return True
 
 
 def sync_folder(folder: Path) -> None:

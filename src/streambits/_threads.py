@@ -3,6 +3,9 @@
 BLAS splits a product differently for every number of threads, and rounds differently with it. So
 each block is computed by one BLAS thread, and the threads take different blocks. As many threads
 work as BLAS was allowed, so the usual settings (`OMP_NUM_THREADS`, `threadpool_limits`) hold.
+
+A process may be forked at any time, whatever its threads are doing: the child gets locks and a
+pool of its own, and BLAS with the number of threads that its parent was allowed.
 """
 
 import os
@@ -12,12 +15,60 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock, local
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class ForkSafeLock:
+    """A reentrant lock that nobody holds in a forked child, but a thread that is there too.
+
+    A plain lock that another thread holds during a fork stays locked in the child for ever, for
+    that thread does not exist there. What it guarded may then be half changed; `abandoned` says
+    so in the child. Copies, also by pickle, are new locks.
+
+    >>> lock = ForkSafeLock()
+    >>> with lock, lock:
+    ...     lock.abandoned
+    False
+    """
+
+    __slots__ = ("__weakref__", "_lock", "abandoned")
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self.abandoned = False
+        _locks.add(self)
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        """Take the lock, and say whether it was taken."""
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+    def _after_fork(self) -> None:
+        if self._lock.acquire(blocking=False):  # free, or held by the thread that forked
+            self._lock.release()
+        else:
+            self._lock, self.abandoned = RLock(), True
+
+
+_locks: WeakSet[ForkSafeLock] = WeakSet()
 
 
 class _OneThread:
@@ -35,12 +86,13 @@ class _OneThread:
 
     def enter(self) -> int:
         """Hold; gives the number of threads that was allowed."""
+        libraries = _blas()
         with self._lock:
             if self._inside == 0:
-                self._shared = _held_at_one(lib for lib in _blas() if not _has_own_setting(lib))
+                self._shared = _held_at_one(lib for lib in libraries if not _has_own_setting(lib))
             self._inside += 1
             allowed = [count for _, count in self._shared]
-        own = _held_at_one(lib for lib in _blas() if _has_own_setting(lib))
+        own = _held_at_one(lib for lib in libraries if _has_own_setting(lib))
         self._own.saved = [*getattr(self._own, "saved", []), own]
         first = self._own.saved[0]
         return max([*allowed, *(count for _, count in first)], default=1)
@@ -51,8 +103,25 @@ class _OneThread:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                for lib, count in self._shared:
-                    _set(lib, count)
+                self._restore()
+
+    def _restore(self) -> None:
+        for lib, count in self._shared:
+            _set(lib, count)
+
+    def before_fork(self) -> None:
+        """Nobody may be half inside: what BLAS was allowed must be known in the child."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Of those inside, only the thread that forked is left."""
+        self._lock = RLock()
+        others, self._inside = self._inside, len(getattr(self._own, "saved", []))
+        if others and not self._inside:
+            self._restore()
 
 
 def _held_at_one(libraries: Iterable[Any]) -> list[tuple[Any, int]]:
@@ -86,10 +155,9 @@ def _hold_forever() -> None:
 
 
 @cache
-def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """One pool for each size; the process number keeps a forked child from using its parent's."""
-    name = f"streambits-{process}"
-    return ThreadPoolExecutor(workers, thread_name_prefix=name, initializer=_hold_forever)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """One pool for each size."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="streambits", initializer=_hold_forever)
 
 
 def look_again() -> None:
@@ -98,6 +166,21 @@ def look_again() -> None:
 
 
 _one = _OneThread()
+
+
+def _after_fork_in_child() -> None:
+    _pool.cache_clear()  # its threads do not exist here
+    _one.after_fork_in_child()
+    for lock in _locks:
+        lock._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_one.before_fork,
+        after_in_parent=_one.after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 @contextmanager
@@ -120,7 +203,7 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
         if light or workers == 1 or len(items) == 1:
             yield from map(work, items)
             return
-        pool, waiting = _pool(workers, os.getpid()), deque[Future[R]]()
+        pool, waiting = _pool(workers), deque[Future[R]]()
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))

@@ -1,22 +1,32 @@
 """Saving and loading: the only module that knows a file format.
 
-One safetensors file: the arrays, and a JSON manifest in its metadata that says what they are and
-carries the format number. No pickle, so loading a file runs nothing from it. A learner's file
-contains its landmarks, which are raw rows, and a sample of the rows seen. An index is mapped into
-memory, not read: opening it takes the same time for any number of codes, and what is changed in it
+One safetensors file: the arrays, and a JSON manifest in its metadata that says what they are. No
+pickle, so loading a file runs nothing from it. The manifest has the SHA-256 of every array, and its
+own stands beside it; the head of the file follows from the manifest. So every byte of a file is
+checked: a file is what was saved, or it is refused. Digests tell damage, not forgery: whoever can
+write a file can also give it digests that fit. So whatever is used as an address is checked again.
+
+A learner's file contains its landmarks, which are raw rows, and a sample of the rows seen. An index
+is mapped into memory, not read: opening it takes the same time for any number of codes, its arrays
+are checked when they are first needed or by `HammingIndex.verify`, and what is changed in it
 afterwards stays in memory until it is saved again.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from numpy.typing import NDArray
 
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
+from streambits._threads import ordered_map
 from streambits.coder import Coder
 from streambits.coders import Coders
 from streambits.errors import InputError, StorageError
@@ -32,9 +42,11 @@ from streambits.index import HammingIndex, Tables
 from streambits.learner import Learner
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 
-FORMAT = 1
-KEY = "streambits"
+FORMAT = 2
+KEY, DIGEST = "streambits", "streambits.digest"  # of the manifest and its digest, in the metadata
 ALIGNED = 64  # bytes; the arrays begin at a multiple of it
+PIECE = 1 << 23  # bytes of an array that a thread takes at a time
+UNUSED = ("keys", "readings")  # arrays that have infinity or NaN where they hold nothing
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -58,6 +70,22 @@ KINDS: dict[str, Any] = {
 }
 MODELS: list[type] = [Learner, Coder, Coders, HammingIndex]  # what a file may be as a whole
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
+DTYPES = {
+    "BOOL": np.dtype(np.bool_),
+    **{
+        f"{NAMES[kind]}{8 * size}": np.dtype(f"<{kind}{size}")
+        for kind in NAMES
+        for size in (1, 2, 4, 8)
+        if (kind, size) != ("f", 1)
+    },
+}
+
+
+class Saved(NamedTuple):
+    """What a file holds. digest: of its manifest, and so of all that is in it."""
+
+    model: Any
+    digest: str
 
 
 def register(kind: type, *, model: bool = False) -> type:
@@ -71,55 +99,60 @@ def register(kind: type, *, model: bool = False) -> type:
     return kind
 
 
-def save(model: Any, path: str | Path) -> None:
+def save(model: Any, path: str | Path, *, private: bool = False) -> None:
     """Write a learner, a coder or an index to a file; a crash leaves the old file whole.
 
     A learner that is loaded and goes on gives the same bits as one that never stopped.
+    private: only the owner of the file may read it.
     """
     if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
-    arrays: dict[str, Any] = {}
-    manifest = {"format": FORMAT, "model": _describe(model, "model", arrays)}
-    with replacing(Path(path)) as file:
-        for piece in _content(arrays, json.dumps(manifest)):
-            file.write(piece)
+    with _held(model):
+        arrays: dict[str, NDArray[Any]] = {}
+        described = _describe(model, "model", arrays)
+        ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+        entries = {name: _entry(name, array) for name, array in ordered.items()}
+        manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
+        with replacing(Path(path), private=private) as file:
+            file.write(_head(manifest, entries))
+            for array in ordered.values():
+                file.write(_bytes(array))
 
 
 def load(path: str | Path) -> Any:
     """The learner, coder or index in a file, on the host."""
+    return opened(path).model
+
+
+def opened(path: str | Path) -> Saved:
+    """What a file holds, with the digest by which it can be told from any other.
+
+    The file is opened once: however often it is replaced meanwhile, this is all of one file.
+    """
     path = Path(path)
     try:
-        with safe_open(path, framework="numpy") as file:
-            manifest = json.loads((file.metadata() or {}).get(KEY, "null"))
-            _check(manifest, path)
-            mapped = manifest["model"].get("kind") == HammingIndex.__name__
-            model = _build(manifest["model"], _mapped(path) if mapped else file.get_tensor)
+        with path.open("rb") as file:
+            head = _read_head(file, path)
+            mapped = head.model.get("kind") == HammingIndex.__name__
+            arrays = (_mapped if mapped else _read)(file, head.arrays, head.start)
     except FileNotFoundError:
         raise StorageError(f"{path} does not exist") from None
-    except SafetensorError as error:
-        raise StorageError(
-            f"{path} is cut off or no streambits file ({error}): save the model again"
-        ) from error
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise StorageError(f"{path} is damaged ({error!r}): save the model again") from error
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-    if not isinstance(model, tuple(MODELS)):
-        raise StorageError(f"{path} holds a {type(model).__name__}, not a model")
-    return model
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not mapped:
+        _check_arrays(arrays, head.arrays, path)
+    model = _built(head.model, arrays, path)
+    if isinstance(model, HammingIndex):
+        model.verify_by(lambda: _verify(model, arrays, head.arrays, path))
+    return Saved(model, head.digest)
 
 
-def _check(manifest: Any, path: Path) -> None:
-    if not isinstance(manifest, dict) or "format" not in manifest:
-        raise StorageError(f"{path} is a safetensors file, but not of streambits")
-    if manifest["format"] > FORMAT:
-        raise StorageError(
-            f"{path} has format {manifest['format']}, and this version of streambits reads up to "
-            f"{FORMAT}: upgrade streambits"
-        )
+def _held(model: Any) -> AbstractContextManager[Any]:
+    """A model that shares its arrays with its state keeps them as they are."""
+    return model.pinned() if isinstance(model, HammingIndex) else nullcontext()
 
 
-def _describe(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """Plain values as they are; arrays by name, put into `arrays`; parts by kind and state."""
     if is_array_api_obj(value):
         arrays[name] = np.ascontiguousarray(to_numpy(value))
@@ -137,6 +170,180 @@ def _describe(value: Any, name: str, arrays: dict[str, Any]) -> Any:
     )
 
 
+def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
+    """What the manifest says of an array."""
+    if not _is_finite(name, array):
+        raise StorageError(
+            f"{name} has numbers that are not finite, and is not saved: learn rows of another scale"
+        )
+    kind = "BOOL" if array.dtype == np.bool_ else f"{NAMES[array.dtype.kind]}{8 * array.itemsize}"
+    return {"dtype": kind, "shape": list(array.shape), "digest": _digest(array)}
+
+
+def _is_finite(name: str, array: NDArray[Any]) -> bool:
+    unused = name.rsplit(".", 1)[-1] in UNUSED
+    return unused or array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _digest(array: NDArray[Any]) -> str:
+    """The SHA-256 of the SHA-256s of an array's pieces, which threads share."""
+    content = _bytes(array)
+    pieces = [content[i : i + PIECE] for i in range(0, len(content), PIECE)]
+    digests = ordered_map(lambda piece: hashlib.sha256(piece).digest(), pieces)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+
+
+def _head(manifest: str, entries: dict[str, Any]) -> bytes:
+    """All of a file before the arrays, which lie in the order of their entries.
+
+    Written here and not by the library, which would put the whole file together in memory.
+    """
+    digest = hashlib.sha256(manifest.encode()).hexdigest()
+    head: dict[str, Any] = {"__metadata__": {KEY: manifest, DIGEST: digest}}
+    end = 0
+    for name, entry in entries.items():
+        start, end = end, end + _size(entry)
+        offsets = [start, end]
+        head[name] = {"dtype": entry["dtype"], "shape": entry["shape"], "data_offsets": offsets}
+    text = json.dumps(head).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNED)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _size(entry: dict[str, Any]) -> int:
+    return int(math.prod(entry["shape"]) * DTYPES[entry["dtype"]].itemsize)
+
+
+class _Head(NamedTuple):
+    """model: as described; arrays: their entries; start: of the arrays."""
+
+    model: dict[str, Any]
+    arrays: dict[str, Any]
+    digest: str
+    start: int
+
+
+def _read_head(file: BinaryIO, path: Path) -> _Head:
+    """All that stands before the arrays, checked."""
+    size = os.fstat(file.fileno()).st_size
+    length = file.read(8)
+    start = 8 + int.from_bytes(length, "little")
+    if not 8 < start <= size:
+        raise StorageError(f"{path} is cut off or not a streambits file: save the model again")
+    text = file.read(start - 8)
+    with _foreign(path):
+        manifest, digest = _metadata(json.loads(text), path)
+        intact = digest == hashlib.sha256(manifest.encode()).hexdigest()
+        found = json.loads(manifest)
+        _check_format(found["format"], path)
+        entries, model = _checked(found["arrays"]), dict(found["model"])
+    if not (intact and _head(manifest, entries) == length + text):
+        raise _damaged(path, "its manifest")
+    if start + sum(map(_size, entries.values())) != size:
+        raise StorageError(f"{path} is cut off or too long ({size} bytes): save the model again")
+    return _Head(model, entries, digest[:16], start)
+
+
+@contextmanager
+def _foreign(path: Path) -> Iterator[None]:
+    """What may happen where bytes of others are parsed."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(
+            f"{path} is not a streambits file, or damaged: save the model again"
+        ) from error
+
+
+def _metadata(head: Any, path: Path) -> tuple[str, str]:
+    """The manifest and its digest."""
+    metadata = head.get("__metadata__", {})
+    if KEY not in metadata:
+        raise StorageError(f"{path} is a safetensors file, but not of streambits")
+    return metadata[KEY], str(metadata.get(DIGEST))
+
+
+def _checked(entries: dict[str, Any]) -> dict[str, Any]:
+    """Entries of arrays that there can be."""
+    for name, entry in entries.items():
+        shape = entry["shape"]
+        if entry["dtype"] not in DTYPES or not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(f"{name} is {entry['dtype']} {shape}")
+    return entries
+
+
+def _check_format(number: int, path: Path) -> None:
+    if number > FORMAT:
+        raise StorageError(
+            f"{path} has format {number}, and this version of streambits reads {FORMAT}: upgrade "
+            f"streambits"
+        )
+    if number < FORMAT:
+        raise StorageError(
+            f"{path} has format {number}, from before the first release: this version reads "
+            f"{FORMAT}; learn it again"
+        )
+
+
+def _read(file: BinaryIO, entries: dict[str, Any], _start: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, in memory; one that ends too early has other digests."""
+    arrays = {}
+    for name, entry in entries.items():
+        content = np.zeros(_size(entry), np.uint8)
+        file.readinto(content)  # type: ignore[attr-defined]
+        arrays[name] = content.view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+def _mapped(file: BinaryIO, entries: dict[str, Any], start: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, mapped into memory; writing to them leaves the file as it is."""
+    content = np.asarray(np.memmap(file, np.uint8, mode="c"))
+    arrays = {}
+    for name, entry in entries.items():
+        end = start + _size(entry)
+        arrays[name] = content[start:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        start = end
+    return arrays
+
+
+def _check_arrays(arrays: dict[str, NDArray[Any]], entries: dict[str, Any], path: Path) -> None:
+    for name, array in arrays.items():
+        if _digest(array) != entries[name]["digest"]:
+            raise _damaged(path, name)
+        if not _is_finite(name, array):
+            raise StorageError(f"{path} has numbers in {name} that are not finite: learn it again")
+
+
+def _verify(
+    index: HammingIndex, arrays: dict[str, NDArray[Any]], entries: dict[str, Any], path: Path
+) -> None:
+    """Check what was only mapped so far."""
+    _check_arrays(arrays, entries, path)
+    try:
+        index.check()
+    except ValueError as error:
+        raise _strange(path, error) from error
+
+
+def _built(described: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
+    """The model that a manifest describes, whose digests are right."""
+    try:
+        model = _build(described, arrays.__getitem__)
+    except StorageError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise _strange(path, error) from error
+    if not isinstance(model, tuple(MODELS)):
+        raise StorageError(f"{path} holds a {type(model).__name__}, not a model")
+    return model
+
+
 def _build(described: Any, array: Callable[[str], Any]) -> Any:
     if not isinstance(described, dict):
         return described
@@ -152,43 +359,15 @@ def _build(described: Any, array: Callable[[str], Any]) -> Any:
     return KINDS[kind].from_state(_build(described["state"], array))
 
 
-def _content(arrays: dict[str, Any], manifest: str) -> Iterable[Any]:
-    """A safetensors file in pieces: the length of the head, the head, the arrays, wide ones first.
-
-    Written here and not by the library, which would put it all together in memory.
-    """
-    ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)
-    head: dict[str, Any] = {"__metadata__": {KEY: manifest}}
-    end = 0
-    for name, array in ordered:
-        start, end = end, end + array.nbytes
-        kind, shape = _kind(array.dtype), list(array.shape)
-        head[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(head).encode()
-    text += b" " * (-(8 + len(text)) % ALIGNED)
-    yield len(text).to_bytes(8, "little")
-    yield text
-    for _, array in ordered:
-        yield array.reshape(-1).view(np.uint8)
+def _damaged(path: Path, what: str) -> StorageError:
+    return StorageError(
+        f"{path} is damaged ({what} is not what was saved): restore it, or save the model again"
+    )
 
 
-def _mapped(path: Path) -> Callable[[str], Any]:
-    """Arrays of a file by name, mapped into memory; writing to them leaves the file as it is."""
-    content = np.memmap(path, np.uint8, mode="c")
-    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
-    head = json.loads(content[8:start].tobytes())
-
-    def array(name: str) -> Any:
-        low, high = head[name]["data_offsets"]
-        values = np.asarray(content)[start + low : start + high]
-        return values.view(_dtype(head[name]["dtype"])).reshape(head[name]["shape"])
-
-    return array
-
-
-def _kind(dtype: np.dtype[Any]) -> str:
-    return "BOOL" if dtype == np.bool_ else f"{NAMES[dtype.kind]}{8 * dtype.itemsize}"
-
-
-def _dtype(kind: str) -> np.dtype[Any]:
-    return np.dtype(np.bool_ if kind == "BOOL" else f"{kind[0].lower()}{int(kind[1:]) // 8}")
+def _strange(path: Path, error: Exception) -> StorageError:
+    """The digests are right, so this is no damage."""
+    return StorageError(
+        f"{path} is intact, but not what this version of streambits saves ({error!r}): it comes "
+        f"from another version, or was made by something else; save the model again"
+    )

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits import Codes, HammingIndex
+from streambits import Codes, HammingIndex, storage
 from streambits.errors import StorageError
 
 
@@ -114,19 +114,163 @@ def test_an_index_cut_off_anywhere_is_an_error(path):
             sb.load(path)
 
 
-def test_arrays_that_do_not_fit_together_are_an_error(path):
-    index = HammingIndex(9)
-    index.add(codes_of(np.random.default_rng(0), 100, 9))
-    sb.save(index, path)
+def rewritten(path, change):
+    """The file with its manifest and arrays changed and digests that fit: a lie, not damage."""
     content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    head = json.loads(content[8 : 8 + size])
-    name = next(name for name in head if name.endswith("ids"))
-    start, end = head[name]["data_offsets"]
-    head[name]["shape"] = [50, 2]
-    text = json.dumps(head).encode()
-    text += b" " * (size - len(text))
-    path.write_bytes(content[:8] + text + content[8 + size :])
-    assert end > start
-    with pytest.raises(StorageError, match="damaged"):
-        sb.load(path)
+    start = 8 + int.from_bytes(content[:8], "little")
+    manifest = json.loads(json.loads(content[8:start])["__metadata__"]["streambits"])
+    with path.open("rb") as file:
+        arrays = storage._mapped(file, manifest["arrays"], start)
+    change(manifest["model"]["state"]["dict"], arrays)
+    manifest["arrays"] = {name: storage._entry(name, array) for name, array in arrays.items()}
+    head = storage._head(json.dumps(manifest), manifest["arrays"])
+    path.write_bytes(head + b"".join(array.tobytes() for array in arrays.values()))
+
+
+def other(name, value):
+    """Another value in the manifest, where it is."""
+
+    def change(model, _):
+        if name in model:
+            model[name] = value
+        else:
+            model["shelves"]["dict"]["0"]["dict"]["0"]["dict"]["store"]["dict"][name] = value
+
+    return change
+
+
+def table(name, value):
+    def change(model, _):
+        tables = model["shelves"]["dict"]["0"]["dict"]["0"]["dict"]["tables"]
+        tables["state"]["dict"][name] = value
+
+    return change
+
+
+def array(name, change):
+    """Another array."""
+
+    def changed(_, arrays):
+        full = f"model.shelves.0.0.{name}"
+        arrays[full] = np.ascontiguousarray(change(arrays[full].copy()))
+
+    return changed
+
+
+def written(place, value):
+    def change(values):
+        values.reshape(-1)[place] = value
+        return values
+
+    return change
+
+
+LIES = {
+    "bits": other("bits", 94),
+    "many bits": other("bits", 3999),
+    "bits of another type": other("bits", "64"),
+    "method": other("method", "oracle"),
+    "next": other("next", -3),
+    "dead": other("dead", -5_000_000),
+    "dead of another type": other("dead", 0.5),
+    "all dead": array("store.alive", np.zeros_like),
+    "alive is 2": array("store.alive", lambda alive: (2 * alive.view(np.uint8)).view(np.bool_)),
+    "planes": array("store.words", lambda words: np.repeat(words, 64, axis=0)),
+    "no planes": array("store.words", lambda words: words[:0]),
+    "words of another type": array("store.words", lambda words: words.astype(np.float64)),
+    "bits past the last": array("store.words", written(-1, 1 << 63)),
+    "descending ids": array("store.ids", lambda ids: ids[::-1]),
+    "equal ids": array("store.ids", lambda ids: 0 * ids),
+    "ids of another type": array("store.ids", lambda ids: ids.astype(np.float32)),
+    "fewer ids": array("store.ids", lambda ids: ids[:-1]),
+    "table bits": table("bits", 1 << 20),
+    "table width": table("width", 60),
+    "narrow tables": table("width", 1),
+    "members": array("tables.members", written(3, 1 << 31)),
+    "owners": array("tables.owners", written(3, 1 << 31)),
+    "starts": array("tables.starts", written(3, 1 << 31)),
+    "offsets": array("tables.offsets", written(3, 1 << 31)),
+    "last offset": array("tables.offsets", written(-1, 1 << 31)),
+    "offsets of another shape": array("tables.offsets", lambda offsets: offsets[:, :7]),
+    "table words": array("tables.words", lambda words: words[:, :, :3]),
+    "members of another type": array("tables.members", lambda m: m.astype(np.int64)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_file_that_lies_is_refused_before_a_kernel_follows_it(path, lie):
+    """With digests that fit, so that only the checks of the contents are left."""
+    rng, bits = np.random.default_rng(0), 61
+    index = HammingIndex(bits, method="multi")
+    codes = codes_of(rng, 3000, bits)
+    index.add(codes)
+    index.search(codes[:1], 1)
+    index.remove([5])
+    sb.save(index, path)
+    rewritten(path, lambda *_: None)
+    assert contents(sb.load(path)) == contents(index)
+    rewritten(path, LIES[lie])
+    with pytest.raises(StorageError, match=r"index.safetensors is intact, but not what"):
+        sb.load(path).search(codes[:2], 2)
+
+
+def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):
+    rng = np.random.default_rng(0)
+    index, codes = HammingIndex(64, method="multi"), codes_of(rng, 500, 64)
+    index.add(codes)
+    index.search(codes[:1], 1)
+    sb.save(index, path)
+    sb.load(path).verify()
+    whole = path.read_bytes()
+    start = 8 + int.from_bytes(whole[:8], "little")
+    for place in range(start, len(whole), len(whole) // 100):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        bad = sb.load(path)
+        assert (len(bad), bad.epochs) == (500, (0,))
+        uses = [
+            bad.verify,
+            lambda: bad.search(codes[:1], 1),  # noqa: B023
+            lambda: bad.within(codes[:1], 1),  # noqa: B023
+            lambda: bad.add(codes[:1]),  # noqa: B023
+            lambda: bad.remove([3]),  # noqa: B023
+            lambda: bad.update(codes[:1], [3]),  # noqa: B023
+            lambda: bad.get([3]),  # noqa: B023
+            lambda: 3 in bad,  # noqa: B023
+            lambda: list(bad),  # noqa: B023
+            lambda: list(bad.coded()),  # noqa: B023
+            lambda: sb.save(bad, path),  # noqa: B023
+        ]
+        for use in uses:
+            with pytest.raises(StorageError, match=r"damaged \(model.shelves.0.0"):
+                use()
+        assert len(bad) == 500
+
+
+def test_an_index_that_is_replaced_while_it_is_loaded_is_the_old_one_or_the_new(path):
+    """A writer alternates between two indexes of different lengths and sizes."""
+    rng = np.random.default_rng(0)
+    kinds = {}
+    for bits, count in ((64, 500), (128, 300)):
+        index = HammingIndex(bits)
+        index.add(codes_of(rng, count, bits))
+        other = path.with_name(f"{bits}")
+        sb.save(index, other)
+        kinds[bits] = (other, contents(index))
+    script = f"""
+import os, shutil
+paths = {[str(kind[0]) for kind in kinds.values()]!r}
+new = {str(path)!r} + ".next"
+while True:
+    for path in paths:
+        shutil.copyfile(path, new)
+        os.replace(new, {str(path)!r})
+"""
+    sb.save(index, path)
+    with subprocess.Popen([sys.executable, "-c", script]) as writer:
+        try:
+            found = [sb.load(path) for _ in range(1500)]
+        finally:
+            writer.kill()
+    assert {index.bits for index in found} == set(kinds)
+    for index in found:
+        assert contents(index) == kinds[index.bits][1]

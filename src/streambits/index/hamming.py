@@ -1,20 +1,24 @@
 """HammingIndex: codes under ids, and their exact neighbours."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
+from streambits._threads import ForkSafeLock
 from streambits.codes import Coded, Codes, as_bits
-from streambits.errors import EpochError, InputError
+from streambits.errors import EpochError, InputError, StreambitsError
 from streambits.index.across import nearest
 from streambits.index.hits import Hits, merged_rows, none
 from streambits.index.ids import Ids, check_unique
 from streambits.index.queries import as_scales, by_epoch, check_bits
 from streambits.index.segment import METHODS
 from streambits.index.shelf import Shelf
+
+Shelves = Mapping[int, Shelf]  # by epoch; never changed, only replaced
 
 
 class HammingIndex:
@@ -24,6 +28,11 @@ class HammingIndex:
     and on nothing else: not on threads, blocks, the order of insertion or the way of searching.
     A call that raises has changed nothing. Codes of several epochs may be in it; a search then
     needs the queries as each epoch's coder encodes them, and compares distances as they are.
+
+    Any number of threads may search, read and change an index at the same time. Every call sees the
+    codes as they were at one moment, and a change is seen whole or not at all; changes wait for
+    each other, and searches wait for no change that began while another search was going on. An
+    index that was loaded from a file is verified before the first call that needs its codes.
 
     A scan looks at every code: n bits / 64 words a query, on as many threads as BLAS may use.
     Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
@@ -50,8 +59,13 @@ class HammingIndex:
     def __init__(self, bits: int, *, method: str = "auto") -> None:
         self.bits = as_bits(bits)
         self.method = as_choice(method, "method", METHODS)
-        self._shelves: dict[int, Shelf] = {}
+        self._shelves: Shelves = {}
         self._next = 0  # the next id by default
+        self._changes = ForkSafeLock()  # held by the one that changes the codes
+        self._lock = ForkSafeLock()  # held for moments, and while codes change in place
+        self._readers = 0  # calls that read what is held now, or was before a change
+        self._half = False  # whether codes are being changed in place
+        self._unverified: Callable[[], None] | None = None
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -68,63 +82,143 @@ class HammingIndex:
         ids: (n,) integers of 64 bits, none of them in the index or there twice.
         """
         check_bits(codes, self.bits)
-        count = len(codes)
-        chosen = self._default(count) if ids is None else _paired(ids, count)
-        there = self._has(chosen)
-        if there.any():
-            raise InputError(
-                f"the id {chosen[there][0]} is in the index already: "
-                f"{'pass ids that are free' if ids is None else 'update it, or remove it first'}"
-            )
-        self._put(chosen, codes)
-        self._next += count if ids is None else 0
+        with self._changing():
+            chosen = self._default(len(codes)) if ids is None else _paired(ids, len(codes))
+            there = _has(self._shelves, chosen)
+            if there.any():
+                remedy = "pass free ids" if ids is None else "update it, or remove it first"
+                raise InputError(f"the id {chosen[there][0]} is in the index already: {remedy}")
+            self._shelves = self._put(self._shelves, chosen, codes)
+            self._next += len(codes) if ids is None else 0
 
     def remove(self, ids: Any) -> None:
         """Take out codes; every id must be in the index, and given once."""
         chosen = as_ids(ids)
         check_unique(chosen)
-        self._drop(chosen)
+        with self._changing():
+            self._replace(lambda shelves, alone: _without(shelves, chosen, in_place=alone))
 
     def update(self, codes: Codes, ids: Any) -> None:
         """Give ids that are in the index other codes, of the same epoch or another."""
         check_bits(codes, self.bits)
-        chosen = _paired(ids, len(codes))
-        self._check_there(chosen)
-        shelf = self._shelves.get(codes.epoch)
-        stay = shelf.has(chosen) if shelf else np.zeros(len(chosen), np.bool_)
-        if shelf:
-            shelf.update(chosen[stay], codes.words()[stay])
-        self._drop(chosen[~stay])
-        self._put(chosen[~stay], codes[~stay])
+        chosen, words = _paired(ids, len(codes)), codes.words()
+
+        def changed(shelves: Shelves, alone: bool) -> Shelves:
+            _check_there(shelves, chosen)
+            moved = np.ones(len(chosen), np.bool_)
+            if alone and codes.epoch in shelves:
+                moved = ~shelves[codes.epoch].overwrite(chosen, words)
+            rest = _without(shelves, chosen[moved], in_place=alone)
+            return self._put(rest, chosen[moved], codes[moved])
+
+        with self._changing():
+            self._replace(changed)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One change at a time, of codes that are as they were saved."""
+        self.verify()
+        with self._changes:
+            yield
+
+    def _replace(self, change: Callable[[Shelves, bool], Shelves]) -> None:
+        """Put what `change` makes of the codes in their place, inside `_changing`.
+
+        It is told whether it is alone: if no call reads the codes, it may write to them, and calls
+        that come wait; otherwise it leaves them as they are, and nobody waits.
+        """
+        with self._lock:
+            self._check_whole()
+            if not self._readers:
+                self._half = True
+                try:
+                    self._shelves = change(self._shelves, True)
+                finally:
+                    self._half = False
+                return
+        self._shelves = change(self._shelves, False)
+
+    @contextmanager
+    def pinned(self) -> Iterator[Shelves]:
+        """The codes as they are now; they stay so inside, whatever other threads change."""
+        self.verify()
+        with self._lock:
+            self._check_whole()
+            self._readers += 1
+            shelves = self._shelves
+        try:
+            yield shelves
+        finally:
+            with self._lock:
+                self._readers -= 1
+
+    def _check_whole(self) -> None:
+        """Inside the lock nobody changes codes, unless that somebody stayed behind in a fork."""
+        if self._half:
+            raise StreambitsError(
+                "this process was forked while another thread was changing the index: load the "
+                "index again, or fork while no thread changes it"
+            )
+
+    def verify(self) -> None:
+        """Check the codes of an index that was loaded from a file against their digests.
+
+        Done once, at the latest when they are first needed; raises `StorageError` if the file is
+        damaged. Reads all of it.
+        """
+        if self._unverified is None:
+            return
+        with self._changes:
+            if self._unverified is not None:
+                self._unverified()
+                self._unverified = None
+
+    def verify_by(self, check: Callable[[], None]) -> None:
+        """Call `check`, which raises if the codes are damaged, before they are first used."""
+        self._unverified = check
+
+    def check(self) -> None:
+        """Raise ValueError if the codes contradict themselves, so that a search could not be right.
+
+        Only a file can bring that about.
+        """
+        for shelf in self._shelves.values():
+            shelf.check()
 
     def get(self, ids: Any) -> Codes:
         """The codes of ids in the index, all of one epoch."""
         chosen = as_ids(ids)
-        self._check_there(chosen)
-        for epoch, shelf in self._shelves.items():
-            there = shelf.has(chosen)
-            if there.all():
-                return Codes.from_words(shelf.take(chosen), self.bits, epoch)
-            if there.any():
-                raise EpochError(
-                    f"the id {chosen[there][0]} is of epoch {epoch} and the id {chosen[~there][0]} "
-                    f"of another: get the codes of each epoch by themselves"
-                )
+        with self.pinned() as shelves:
+            _check_there(shelves, chosen)
+            for epoch, shelf in shelves.items():
+                there = shelf.has(chosen)
+                if there.all():
+                    return Codes.from_words(shelf.take(chosen), self.bits, epoch)
+                if there.any():
+                    raise EpochError(
+                        f"the id {chosen[there][0]} is of epoch {epoch} and the id "
+                        f"{chosen[~there][0]} of another: get the codes of each epoch by themselves"
+                    )
         return Codes.from_words(np.empty((0, -(-self.bits // 64)), np.uint64), self.bits)
 
     def has(self, ids: Any) -> NDArray[np.bool_]:
         """(n,) whether each of the ids is in the index."""
-        return self._has(as_ids(ids))
+        with self.pinned() as shelves:
+            return _has(shelves, as_ids(ids))
 
     def coded(self, size: int = 65536) -> Iterator[Coded]:
-        """All ids and codes, at most `size` at a time, by epoch and then by id."""
+        """All ids and codes, at most `size` at a time, by epoch and then by id.
+
+        As they were when the first was asked for; until the last is, changes take longer.
+        """
         size = as_count(size, "size")
-        for epoch in self.epochs:
-            shelf = self._shelves[epoch]
-            ids = shelf.ids
-            for start in range(0, len(ids), size):
-                some = ids[start : start + size]
-                yield Coded(some, Codes.from_words(shelf.take(some), self.bits, epoch))
+        with self.pinned() as shelves:
+            for epoch in sorted(shelves):
+                ids = shelves[epoch].ids
+                for start in range(0, len(ids), size):
+                    some = ids[start : start + size]
+                    words = shelves[epoch].take(some)
+                    yield Coded(some, Codes.from_words(words, self.bits, epoch))
 
     def search(
         self, queries: Any, k: int, *, weights: Any = None, allow: Any = None, scales: Any = None
@@ -141,11 +235,12 @@ class HammingIndex:
         what a Hamming distance means there, for each query (`Coders.scales`). Hits are merged by,
         and come with, these; without them, by plain distances.
         """
-        asked, count = by_epoch(queries, self.bits, self._shelves, weights)
         k = as_count(k, "k")
-        shelves = self._shelves if allow is None else self._among(as_ids(allow, "allow"))
-        checked = None if scales is None else as_scales(scales, asked, self.bits)
-        best = nearest(shelves, asked, k, checked)
+        with self.pinned() as shelves:
+            asked, count = by_epoch(queries, self.bits, shelves, weights)
+            checked = None if scales is None else as_scales(scales, asked, self.bits)
+            chosen = shelves if allow is None else self._among(shelves, as_ids(allow, "allow"))
+            best = nearest(chosen, asked, k, checked)
         if best is not None:
             return best
         real = checked is not None or any(query.weights is not None for query in asked.values())
@@ -156,11 +251,12 @@ class HammingIndex:
 
         queries: Codes, or for an index of several epochs a mapping from each of them to Codes.
         """
-        asked, count = by_epoch(queries, self.bits, self._shelves)
-        if any(query.weights is not None for query in asked.values()):
-            raise InputError("a radius counts bits, and queries has real values: pass Codes")
         radius = min(as_count(radius, "radius", least=0), self.bits)
-        found = [self._shelves[e].within(asked[e].words, radius) for e in self.epochs]
+        with self.pinned() as shelves:
+            asked, count = by_epoch(queries, self.bits, shelves)
+            if any(query.weights is not None for query in asked.values()):
+                raise InputError("a radius counts bits, and queries has real values: pass Codes")
+            found = [shelves[e].within(asked[e].words, radius) for e in sorted(shelves)]
         if not found:
             return [Hits(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in range(count)]
         return [merged_rows(parts) for parts in zip(*found, strict=True)]
@@ -173,72 +269,82 @@ class HammingIndex:
             return False
         if not -LAST_ID - 1 <= value <= LAST_ID:
             return False
-        return bool(self._has(np.array([value], np.int64))[0])
+        return bool(self.has(np.array([value], np.int64))[0])
 
     def __iter__(self) -> Iterator[int]:
         """The ids, ascending, as they were when the iteration began."""
-        parts = [shelf.ids for shelf in self._shelves.values()]
+        with self.pinned() as shelves:
+            parts = [shelf.ids for shelf in shelves.values()]
         return map(int, np.sort(np.concatenate(parts)) if parts else ())
 
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} x {self.bits} bits)"
 
     def state(self) -> dict[str, Any]:
-        shelves = {str(epoch): shelf.state() for epoch, shelf in self._shelves.items()}
+        """Shares its arrays with the index: they are as they are now while inside `pinned`."""
+        with self.pinned() as held:
+            shelves = {str(epoch): shelf.state() for epoch, shelf in held.items()}
         return {"bits": self.bits, "method": self.method, "next": self._next, "shelves": shelves}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """From arrays that may be maps of a file: none is read; `check` reads them."""
         index = cls(state["bits"], method=state["method"])
-        index._next = state["next"]
-        for epoch, shelf in state["shelves"].items():
-            index._shelves[int(epoch)] = Shelf.from_state(shelf, index.bits, index.method)
+        index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
+        index._shelves = {
+            as_count(int(epoch), "epoch", least=0): Shelf.from_state(
+                shelf, index.bits, index.method
+            )
+            for epoch, shelf in state["shelves"].items()
+        }
         return index
 
-    def _has(self, ids: Ids) -> NDArray[np.bool_]:
-        there = np.zeros(len(ids), np.bool_)
-        for shelf in self._shelves.values():
-            there |= shelf.has(ids)
-        return there
+    def _put(self, shelves: Shelves, ids: Ids, codes: Codes) -> Shelves:
+        if not len(ids):
+            return shelves
+        shelf = shelves.get(codes.epoch) or Shelf(self.bits, self.method)
+        return {**shelves, codes.epoch: shelf.added(ids, codes.words())}
 
-    def _check_there(self, ids: Ids) -> None:
-        there = self._has(ids)
-        if not there.all():
-            raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
-
-    def _put(self, ids: Ids, codes: Codes) -> None:
-        if len(ids):
-            empty = Shelf(self.bits, self.method)
-            self._shelves.setdefault(codes.epoch, empty).add(ids, codes.words())
-
-    def _drop(self, ids: Ids) -> None:
-        """Take out ids, if all are there; an epoch without codes is gone."""
-        found = [place for shelf in self._shelves.values() for place in shelf.places(ids)]
-        if sum(len(places) for _, _, places in found) < len(ids):
-            self._check_there(ids)
-        for segment, _, places in found:
-            segment.remove(places)
-        for shelf in self._shelves.values():
-            shelf.tidy()
-        self._shelves = {epoch: shelf for epoch, shelf in self._shelves.items() if shelf.segments}
-
-    def _among(self, ids: Ids) -> dict[int, Shelf]:
+    def _among(self, shelves: Shelves, ids: Ids) -> Shelves:
         """Shelves of these ids alone."""
         ids, few = np.unique(ids), {}
-        for epoch, shelf in self._shelves.items():
+        for epoch, shelf in shelves.items():
             some = ids[shelf.has(ids)]
             if len(some):
-                few[epoch] = Shelf(self.bits, "scan")
-                few[epoch].add(some, shelf.take(some))
+                few[epoch] = Shelf(self.bits, "scan").added(some, shelf.take(some))
         return few
 
     def _default(self, count: int) -> Ids:
+        if self._next + count > LAST_ID + 1:
+            raise InputError(f"the ids 0 to {LAST_ID} are used up: pass ids of your own")
         return np.arange(self._next, self._next + count, dtype=np.int64)
+
+
+def _has(shelves: Shelves, ids: Ids) -> NDArray[np.bool_]:
+    there = np.zeros(len(ids), np.bool_)
+    for shelf in shelves.values():
+        there |= shelf.has(ids)
+    return there
+
+
+def _check_there(shelves: Shelves, ids: Ids) -> None:
+    there = _has(shelves, ids)
+    if not there.all():
+        raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
+
+
+def _without(shelves: Shelves, ids: Ids, *, in_place: bool) -> Shelves:
+    """Without ids, if all are there; an epoch without codes is gone."""
+    found = {epoch: shelf.find(ids) for epoch, shelf in shelves.items()}
+    if sum(len(places) for parts in found.values() for places in parts) < len(ids):
+        _check_there(shelves, ids)
+    rest = {e: shelf.without(found[e], in_place=in_place) for e, shelf in shelves.items()}
+    return {epoch: shelf for epoch, shelf in rest.items() if shelf.segments}
 
 
 def _paired(ids: Any, count: int) -> Ids:
     chosen = as_ids(ids)
     if len(chosen) != count:
-        raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id a code")
+        raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id per code")
     check_unique(chosen)
     return chosen

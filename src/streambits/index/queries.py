@@ -70,6 +70,11 @@ def as_weights(values: Any, bits: int) -> Weights:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         raise InputError(f"weights has {weights[bad][0]}: pass finite numbers, zero or more")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights.sum()):
+            raise InputError(
+                f"weights adds up to infinity (the largest is {weights.max():g}): scale it down"
+            )
     return weights
 
 

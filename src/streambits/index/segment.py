@@ -4,6 +4,7 @@ import timeit
 from collections.abc import Callable
 from typing import Any, Self
 
+from streambits._threads import ForkSafeLock
 from streambits.index import scan, weighted
 from streambits.index.scan import Distances, Limits
 from streambits.index.store import SLACK, Places, Store, Words
@@ -14,6 +15,7 @@ LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisec
 MOST_WORDS = 4  # tables of longer codes take too much memory to build them unasked
 PATIENCE = 600  # queries scanned that cost as much as building tables does
 TRIAL = 16  # queries on which tables must beat the scan
+_building = ForkSafeLock()  # held by the thread that builds tables
 
 
 class Segment:
@@ -21,7 +23,8 @@ class Segment:
 
     method 'scan' looks at every code, 'multi' uses multi-index tables, 'auto' scans until its
     scans have cost as much as building the tables, builds them, and keeps them if they answer the
-    queries at hand faster. Whichever it is, the answers are the same.
+    queries at hand faster. Whichever it is, the answers are the same, so that it does not matter
+    to one thread when another has built the tables. Like its store, a segment keeps its codes.
     """
 
     def __init__(self, store: Store, bits: int, method: str, tables: Tables | None = None) -> None:
@@ -61,16 +64,18 @@ class Segment:
         """The k nearest places of every query where each bit that differs has its weight."""
         return weighted.nearest(*self._codes, queries, weights, k)
 
-    def append(self, ids: Any, words: Words) -> None:
-        """Codes under ids above all others; not beside tables."""
-        self.store.append(ids, words)
-        self._scanned = 0
+    def appended(self, ids: Any, words: Words) -> "Segment":
+        """With codes under ids above all others; not beside tables."""
+        return Segment(self.store.appended(ids, words), self.bits, self.method)
 
-    def remove(self, places: Places) -> None:
-        """Take out codes; beside tables four times as many may lie dead, as they cost more."""
-        self.store.remove(places)
-        if self.store.dead * (SLACK // 4 if self.tables else SLACK) > self.store.end:
-            self.store, self.tables, self._scanned = self.store.compact(), None, 0
+    def without(self, places: Places, *, in_place: bool = False) -> "Segment":
+        """Without some codes; beside tables four times as many may lie dead, as they cost more."""
+        store, tables = self.store.without(places, in_place=in_place), self.tables
+        if store.dead * (SLACK // 4 if tables else SLACK) > store.end:
+            return Segment(store.compact(), self.bits, self.method)
+        rest = Segment(store, self.bits, self.method, tables)
+        rest._scanned = self._scanned
+        return rest
 
     def union(self, other: "Segment") -> "Segment":
         return Segment(self.store.union(other.store), self.bits, self.method)
@@ -80,12 +85,17 @@ class Segment:
         return self.store.words, self.store.alive, self.store.end
 
     def _way(self, queries: Words, k: int) -> Any:
-        """The scan or the tables."""
-        if self.tables is None and self.method != "scan":
-            self._consider(queries, k)
+        """The scan or the tables; a scan as well while another thread builds the tables."""
+        if self.tables is None and self.method != "scan" and _building.acquire(blocking=False):
+            try:
+                self._consider(queries, k)
+            finally:
+                _building.release()
         return self.tables or scan
 
     def _consider(self, queries: Words, k: int) -> None:
+        if self.tables is not None:  # another thread was faster
+            return
         if self.method == "multi":
             self.tables = self._built()
             return
@@ -109,7 +119,17 @@ class Segment:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
-        return cls(Store.from_state(state["store"]), bits, method, state["tables"])
+        """From arrays that may be maps of a file: none is read; `check` reads them."""
+        store, tables = Store.from_state(state["store"], bits), state["tables"]
+        if tables is not None:
+            tables.check_shapes(bits, store.end)
+        return cls(store, bits, method, tables)
+
+    def check(self) -> None:
+        """Refuse contents that cannot be: a kernel would follow them out of its arrays."""
+        self.store.check(self.bits)
+        if self.tables is not None:
+            self.tables.check()
 
 
 def _seconds(work: Callable[[], Any]) -> float:

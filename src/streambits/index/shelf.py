@@ -1,6 +1,6 @@
 """Shelf: the codes of one epoch, in a few segments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +21,13 @@ class Shelf:
     Ids above all others are appended to the first segment. Any others start a segment at the end,
     which is joined to the one before it until each is 8 times larger than the next: a code is
     moved about 8 log_8(n) times, however few are added at a time, and there are few segments.
+
+    Like its segments, a shelf keeps its codes: every change gives a new one.
     """
 
-    def __init__(self, bits: int, method: str) -> None:
+    def __init__(self, bits: int, method: str, segments: Sequence[Segment] = ()) -> None:
         self.bits, self.method = bits, method
-        self.segments: list[Segment] = []
+        self.segments = tuple(segments)
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -47,28 +49,44 @@ class Shelf:
             there |= segment.store.find(ids)[1]
         return there
 
-    def add(self, ids: Ids, words: Words) -> None:
-        """Insert codes, words (n, width), under unique ids that are not here."""
+    def added(self, ids: Ids, words: Words) -> "Shelf":
+        """With codes, words (n, width), under unique ids that are not here."""
         if not len(ids):
-            return
+            return self
         first = self.segments[0] if self.segments else None
         fits = first is not None and first.tables is None and ids[0] > first.store.last
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
-            first.append(ids, words)
-            return
-        self.segments.append(Segment(Store.of(ids, words), self.bits, self.method))
-        self.tidy()
+            return self._of([first.appended(ids, words), *self.segments[1:]])
+        new = Segment(Store.of(ids, words), self.bits, self.method)
+        return self._of(_tidy([*self.segments, new]))
 
-    def update(self, ids: Ids, words: Words) -> None:
-        """Other codes for ids that are here."""
+    def find(self, ids: Ids) -> list[Places]:
+        """The places of those of the ids that are here, for each segment."""
+        found = (segment.store.find(ids) for segment in self.segments)
+        return [places[there] for places, there in found]
+
+    def without(self, found: Sequence[Places], *, in_place: bool = False) -> "Shelf":
+        """Without the places that `find` gave. in_place: nobody reads this shelf any more."""
+        if not any(map(len, found)):
+            return self
+        pairs = zip(self.segments, found, strict=True)
+        return self._of(
+            _tidy(
+                [s.without(places, in_place=in_place) if len(places) else s for s, places in pairs]
+            )
+        )
+
+    def overwrite(self, ids: Ids, words: Words) -> NDArray[np.bool_]:
+        """Other codes for ids that are here, for all that hold this shelf; which were written.
+
+        Only if nobody reads it. Codes that are in tables stay as they are.
+        """
+        written = np.zeros(len(ids), np.bool_)
         for segment, which, places in self.places(ids):
             if segment.tables is None:
-                segment.store.update(places, words[which])
-            else:
-                segment.remove(places)
-        self.tidy()
-        moved = ~self.has(ids)
-        self.add(ids[moved], words[moved])
+                segment.store.overwrite(places, words[which])
+                written |= which
+        return written
 
     def take(self, ids: Ids) -> Words:
         """The codes (n, width) of ids that are here."""
@@ -111,26 +129,30 @@ class Shelf:
             if there.any():
                 yield segment, there, places[there]
 
-    def tidy(self) -> None:
-        """Drop empty segments, and join those that are too small beside the one before."""
-        if len(self.segments) == 1 and len(self.segments[0]):
-            return
-        segments = [segment for segment in self.segments if len(segment)]
-        while len(segments) > 1 and len(segments[-1]) * RATIO > len(segments[-2]):
-            last = segments.pop()
-            segments[-1] = segments[-1].union(last)
-        self.segments = segments
+    def _of(self, segments: Sequence[Segment]) -> "Shelf":
+        return Shelf(self.bits, self.method, segments)
 
     def state(self) -> dict[str, Any]:
         return {str(i): segment.state() for i, segment in enumerate(self.segments)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
-        shelf = cls(bits, method)
-        shelf.segments = [
-            Segment.from_state(state[str(i)], bits, method) for i in range(len(state))
-        ]
-        return shelf
+        found = (Segment.from_state(state[str(i)], bits, method) for i in range(len(state)))
+        return cls(bits, method, list(found))
+
+    def check(self) -> None:
+        """Refuse contents that cannot be."""
+        for segment in self.segments:
+            segment.check()
+
+
+def _tidy(segments: Sequence[Segment]) -> list[Segment]:
+    """Without empty segments, and with those joined that are too small beside the one before."""
+    kept = [segment for segment in segments if len(segment)]
+    while len(kept) > 1 and len(kept[-1]) * RATIO > len(kept[-2]):
+        last = kept.pop()
+        kept[-1] = kept[-1].union(last)
+    return kept
 
 
 _NO_IDS: Ids = np.empty(0, np.int64)

@@ -19,17 +19,30 @@ class Store:
     A place is found by bisection; what is removed is marked dead, and dropped by `compact`. So
     the same codes lie in the same order however they came. Only ids above all others are
     appended; any others make a store of their own, and `union` joins two in one pass.
-    Memory: 8 bytes a word, 9 for id and mark, at most an eighth more: < 20 for a 64-bit code.
+    Memory: 8 bytes per word, 9 for id and mark, at most an eighth more: < 20 for a 64-bit code.
+
+    A store never changes for those who hold it: every change gives a new one, which shares the
+    arrays where that cannot be seen. What is appended lies beyond the `end` of the old store;
+    marks and words are written in place only if the caller says that nobody reads the old one.
+    So of several stores made from one only the last may be appended to.
 
     >>> store = Store.of(np.array([9, 5]), np.array([[1], [2]], np.uint64))
-    >>> store.remove(store.find(np.array([5]))[0])
+    >>> store = store.without(store.find(np.array([5]))[0])
     >>> store.ids.tolist(), len(store)
     ([9], 1)
     """
 
-    def __init__(self, words: Words, ids: Ids, alive: NDArray[np.bool_], dead: int = 0) -> None:
+    def __init__(
+        self,
+        words: Words,
+        ids: Ids,
+        alive: NDArray[np.bool_],
+        *,
+        end: int | None = None,
+        dead: int = 0,
+    ) -> None:
         self.words, self.alive = words, alive
-        self.end = len(ids)  # places in use, dead ones included
+        self.end = len(ids) if end is None else end  # places in use, dead ones included
         self.dead = dead
         self._ids = ids
 
@@ -75,22 +88,27 @@ class Store:
         np.minimum(places, self.end - 1, out=places)
         return places, np.asarray((self._ids[places] == ids) & self.alive[places])
 
-    def append(self, ids: Ids, words: Words) -> None:
-        """Codes, words (n, width), under ascending ids above `last`."""
-        end = self.end + len(ids)
-        if end > len(self._ids):
-            self._grow(max(end, end if self.end == 0 else self.end + self.end // SLACK + LEAST))
-        self.words[:, self.end : end] = words.T
-        self._ids[self.end : end] = ids
-        self.alive[self.end : end] = True
-        self.end = end
+    def appended(self, ids: Ids, words: Words) -> "Store":
+        """With codes, words (n, width), under ascending ids above `last`."""
+        end, room = self.end + len(ids), len(self._ids)
+        if end > room:
+            room = max(end, end if self.end == 0 else self.end + self.end // SLACK + LEAST)
+        new = self._with_room(room)
+        new.words[:, self.end : end] = words.T
+        new._ids[self.end : end] = ids
+        new.alive[self.end : end] = True
+        new.end = end
+        return new
 
-    def remove(self, places: Places) -> None:
-        """Mark as dead."""
-        self.alive[places] = False
-        self.dead += len(places)
+    def without(self, places: Places, *, in_place: bool = False) -> "Store":
+        """With these places marked as dead. in_place: nobody reads this store any more."""
+        alive = self.alive if in_place else self.alive.copy()
+        alive[places] = False
+        dead = self.dead + len(places)
+        return Store(self.words, self._ids, alive, end=self.end, dead=dead)
 
-    def update(self, places: Places, words: Words) -> None:
+    def overwrite(self, places: Places, words: Words) -> None:
+        """Other codes at places, for all that hold this store: only if nobody reads it."""
         self.words[:, places] = words.T
 
     def take(self, places: Places) -> tuple[Ids, Words]:
@@ -116,16 +134,46 @@ class Store:
         return {"words": planes, "ids": self._ids[:end], "alive": alive, "dead": self.dead}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        words, ids, alive = state["words"], state["ids"], state["alive"]
-        if not (words.ndim == 2 and words.shape[1] == len(ids) == len(alive)):
-            raise ValueError(f"{words.shape} words for {len(ids)} ids and {len(alive)} marks")
-        return cls(words, ids, alive, state["dead"])
+    def from_state(cls, state: dict[str, Any], bits: int) -> Self:
+        """From arrays that may be maps of a file: none is read; `check` reads them."""
+        words, ids, alive, dead = (state[name] for name in ("words", "ids", "alive", "dead"))
+        count = len(ids)
+        expected = {
+            "words": (words, np.uint64, (-(-bits // 64), count)),
+            "ids": (ids, np.int64, (count,)),
+            "alive": (alive, np.bool_, (count,)),
+        }
+        check_shapes(expected)
+        if type(dead) is not int or not 0 <= dead <= count:
+            raise ValueError(f"{dead} of {count} codes are dead")
+        return cls(words, ids, alive, dead=dead)
 
-    def _grow(self, room: int) -> None:
+    def check(self, bits: int) -> None:
+        """Refuse contents that cannot be: what a search relies on, in one pass over the arrays."""
+        if not (self._ids[1:] > self._ids[:-1]).all():
+            raise ValueError("the ids are not in ascending order")
+        if self.alive.view(np.uint8).max(initial=0) > 1:
+            raise ValueError("marks of the living are neither 0 nor 1")
+        if self.dead != self.end - np.count_nonzero(self.alive):
+            raise ValueError(f"{self.dead} codes are said to be dead, and others are")
+        past = bits % 64
+        if past and int(self.words[-1].max(initial=0)) >> past:
+            raise ValueError(f"bits past the {bits}th are set")
+
+    def _with_room(self, room: int) -> "Store":
+        """The same codes, in arrays of their own if these have other room."""
+        if room == len(self._ids):
+            return Store(self.words, self._ids, self.alive, end=self.end, dead=self.dead)
         words, ids = np.empty((len(self.words), room), np.uint64), np.empty(room, np.int64)
         alive = np.zeros(room, np.bool_)
         words[:, : self.end] = self.words[:, : self.end]
         ids[: self.end] = self._ids[: self.end]
         alive[: self.end] = self.alive[: self.end]
-        self.words, self._ids, self.alive = words, ids, alive
+        return Store(words, ids, alive, end=self.end, dead=self.dead)
+
+
+def check_shapes(expected: dict[str, tuple[NDArray[Any], Any, tuple[int, ...]]]) -> None:
+    """Refuse arrays of other types and shapes than a kernel takes for granted."""
+    for name, (array, kind, shape) in expected.items():
+        if array.dtype != kind or array.shape != shape:
+            raise ValueError(f"{name} is {array.dtype} {array.shape}, not {np.dtype(kind)} {shape}")

@@ -15,7 +15,7 @@ from streambits._threads import one_blas_thread, ordered_map
 from streambits.index import scan
 from streambits.index.kernels import multi as kernels
 from streambits.index.scan import Alive, Distances, Places
-from streambits.index.store import Words
+from streambits.index.store import Words, check_shapes
 
 BUDGET = 0.5  # of a scan, that a query may cost before it is left to the scan
 SCOUTS = 16  # a 16th of the queries goes first; if most fail, the rest have a 16th of the budget
@@ -71,11 +71,44 @@ class Tables:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """From arrays that may be maps of a file: none is read."""
+        """From arrays that may be maps of a file: none is read, and `check_shapes` and `check`
+        must be called before a search.
+        """
         self = cls.__new__(cls)
         arrays = [np.asarray(state[name]) for name in NAMES[2:]]
         self._tables = (state["bits"], state["width"], *arrays)
         return self
+
+    def check_shapes(self, bits: int, places: int) -> None:
+        """Refuse arrays that do not fit each other or codes of so many bits at so many places."""
+        own, width, offsets, owners, words, starts, members = self._tables
+        pieces, codes = len(offsets), len(starts) - 1
+        if (own, type(width)) != (bits, int) or not 0 < width <= kernels.PREFIX:
+            raise ValueError(f"tables of {own} bits in pieces of {width}, for codes of {bits}")
+        if not (0 < pieces * width <= bits and 0 < codes <= places):
+            raise ValueError(f"{pieces} tables of {codes} distinct codes, for {places} codes")
+        number = _number(places)
+        check_shapes(
+            {
+                "offsets": (offsets, number, (pieces, (1 << width) + 1)),
+                "owners": (owners, number, (pieces - 1, codes)),
+                "words": (words, np.uint64, (pieces, -(-bits // 64), codes)),
+                "starts": (starts, number, (codes + 1,)),
+                "members": (members, number, (places,)),
+            }
+        )
+
+    def check(self) -> None:
+        """Refuse contents that a kernel would follow out of the arrays."""
+        _, _, offsets, owners, words, starts, members = self._tables
+        codes, places = words.shape[2], len(members)
+        for name, heads, end in (("offsets", offsets, codes), ("starts", starts[None], places)):
+            rising = (heads[:, 1:] >= heads[:, :-1]).all()
+            if not (rising and (heads[:, 0] == 0).all() and (heads[:, -1] == end).all()):
+                raise ValueError(f"the {name} of the tables do not rise from 0 to {end}")
+        for name, numbers, end in (("owners", owners, codes), ("members", members, places)):
+            if int(numbers.min(initial=0)) < 0 or int(numbers.max(initial=0)) >= end:
+                raise ValueError(f"the {name} of the tables go beyond {end}")
 
     def nearest(
         self, words: Words, alive: Alive, end: int, queries: Words, k: int
@@ -135,10 +168,15 @@ def _split(candidates: Numbers) -> tuple[Places, Distances]:
     return places, (candidates >> kernels.SHIFT).astype(np.int32)
 
 
+def _number(places: int) -> Any:
+    """The type of a number of a place."""
+    return np.uint32 if places < 1 << 32 else np.int64
+
+
 def _grouped(words: Words, bits: int) -> tuple[Numbers, Numbers]:
     """The places, those of equal codes together, and where each code's begin, and the end."""
     count = words.shape[1]
-    kind = np.empty(0, np.uint32 if count < 1 << 32 else np.int64)
+    kind = np.empty(0, _number(count))
     keys = np.empty(count, np.uint64)
     with one_blas_thread() as workers:
         spans = list(pairwise(count * i // workers for i in range(workers + 1)))

@@ -1,0 +1,220 @@
+"""An index that several threads search and change at once."""
+
+import os
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from forks import in_child
+from streambits import Codes, HammingIndex
+from streambits.errors import StreambitsError
+from streambits.index.store import Store
+
+FIXED = 10**9  # ids from here on are never changed
+SECONDS = 300 if os.environ.get("STREAMBITS_SLOW") else 2
+
+
+def codes_of(seed, count):
+    return Codes.known(np.random.default_rng(seed).integers(0, 256, (count, 8), np.uint8), 64)
+
+
+class Traffic:
+    """Threads that search codes which nobody changes, and one that changes all others."""
+
+    def __init__(self, method, count=20_000):
+        self.fixed = codes_of(0, count)
+        self.index = HammingIndex(64, method=method)
+        self.index.add(self.fixed, FIXED + np.arange(count))
+        self.found, self.changes = Counter(), 0
+        self.end = time.monotonic() + SECONDS
+
+    def run(self, searchers=6):
+        threads = [threading.Thread(target=self.search, args=(i,)) for i in range(searchers)]
+        threads.append(threading.Thread(target=self.change))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def search(self, seed):
+        rng = np.random.default_rng(seed)
+        while time.monotonic() < self.end:
+            some = rng.choice(len(self.fixed), 4)
+            try:
+                self.found[self.verdict(some, seed % 3)] += 1
+            except Exception as error:  # noqa: BLE001 - counted, and the test fails
+                self.found[f"{type(error).__name__}: {error}"] += 1
+
+    def verdict(self, some, way):
+        asked, ids = self.fixed[some], FIXED + some
+        if way == 0:
+            hits = self.index.search(asked, 3)
+            right = (hits.ids[:, 0] == ids).all() and (hits.distances[:, 0] == 0).all()
+            right &= bool((hits.distances <= 64).all())
+        elif way == 1:
+            right = all(
+                i in hits.ids for i, hits in zip(ids, self.index.within(asked, 2), strict=True)
+            )
+        else:
+            real = np.where(asked.unpack(), 1.5, -1.5)
+            right = (self.index.search(real, 1).ids[:, 0] == ids).all()
+            right &= self.index.get(ids) == asked
+        return "right" if right else f"wrong ids, way {way}"
+
+    def change(self):
+        new, rng = 0, np.random.default_rng(5)
+        while time.monotonic() < self.end:
+            count = int(rng.integers(500, 4000))
+            ids = np.arange(new, new + count)
+            self.index.add(codes_of(new + 1, count), ids)
+            self.index.remove(ids[::2])
+            self.index.update(codes_of(new + 2, count // 2), ids[1::2])
+            new, self.changes = new + count, self.changes + 1
+            if len(self.index) > 60_000:
+                old = np.array([i for i in self.index if i < FIXED])
+                self.index.remove(rng.permutation(old))
+
+
+@pytest.mark.parametrize("method", ["scan", "multi"])
+def test_searches_are_right_while_another_thread_changes_the_index(method):
+    """STREAMBITS_SLOW=1: five minutes each."""
+    traffic = Traffic(method)
+    traffic.run()
+    assert set(traffic.found) == {"right"}, traffic.found
+    assert traffic.changes > 3
+    print(method, dict(traffic.found), traffic.changes, "changes")  # noqa: T201
+
+
+def test_an_id_is_never_missing_while_it_is_updated():
+    """Also from one epoch to another, and back."""
+    index, codes = HammingIndex(64), codes_of(0, 2000)
+    index.add(codes)
+    ids, missing, end = np.arange(2000), [], time.monotonic() + 1
+
+    def look():
+        while time.monotonic() < end:
+            if not index.has(ids).all() or len(list(index)) != 2000:
+                missing.append(time.monotonic())
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    epoch = 0
+    while time.monotonic() < end:
+        epoch = 1 - epoch
+        index.update(Codes.known(codes.packed, 64, epoch), ids)
+    for thread in threads:
+        thread.join()
+    assert not missing
+
+
+def test_a_pinned_index_stays_as_it_is():
+    index, codes = HammingIndex(64), codes_of(0, 300)
+    index.add(codes)
+    pages = index.coded(100)
+    first = next(pages)
+    index.remove(np.arange(0, 300, 2))
+    index.update(codes[1:2], [3])
+    index.add(codes[:5], np.arange(1000, 1005))
+    rest = list(pages)
+    assert [len(page.ids) for page in (first, *rest)] == [100, 100, 100]
+    assert Codes.concat(page.codes for page in (first, *rest)) == codes
+    assert len(index) == 155
+    assert index.get([3]) == codes[1:2]
+
+
+def test_an_index_is_saved_whole_while_another_thread_changes_it(tmp_path):
+    traffic = Traffic("scan", 3000)
+    traffic.end = time.monotonic() + 1.5
+    thread = threading.Thread(target=traffic.change)
+    thread.start()
+    while thread.is_alive():
+        sb.save(traffic.index, tmp_path / "index")
+        loaded = sb.load(tmp_path / "index")
+        loaded.verify()
+        assert loaded.has(FIXED + np.arange(3000)).all()
+    thread.join()
+
+
+def test_changes_by_several_threads_are_all_there():
+    index = HammingIndex(64)
+
+    def change(number):
+        ids = np.arange(number * 1000, number * 1000 + 1000)
+        for start in range(0, 1000, 50):
+            index.add(codes_of(number, 50), ids[start : start + 50])
+            index.remove(ids[start : start + 50 : 2])
+
+    threads = [threading.Thread(target=change, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(index) == [i for i in range(8000) if i % 2]
+
+
+def test_ids_by_default_do_not_collide_between_threads():
+    index = HammingIndex(64)
+    threads = [
+        threading.Thread(target=lambda: [index.add(codes_of(0, 3)) for _ in range(50)])
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(index) == list(range(900))
+
+
+def test_a_child_forked_in_the_middle_of_a_change_says_so(monkeypatch):
+    """It would see codes that are half changed; the parent goes on."""
+    index, inside, go_on = HammingIndex(64), threading.Event(), threading.Event()
+    index.add(codes_of(0, 300))
+    without = Store.without
+
+    def slow(store, places, *, in_place):
+        found = without(store, places, in_place=in_place)
+        inside.set()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(Store, "without", slow)
+    thread = threading.Thread(target=index.remove, args=([7],))
+    thread.start()
+    assert inside.wait(60)
+
+    def use():
+        with pytest.raises(StreambitsError, match="forked while another thread was changing"):
+            index.search(codes_of(0, 1), 1)
+        with pytest.raises(StreambitsError, match="load the index again"):
+            index.remove([8])
+
+    assert in_child(use) == "done"
+    go_on.set()
+    thread.join()
+    assert len(index.search(codes_of(0, 1), 300).ids[0]) == 299
+
+
+def test_children_forked_while_threads_search_find_the_same():
+    traffic = Traffic("multi", 5000)
+    traffic.end = time.monotonic() + 60
+    threads = [threading.Thread(target=traffic.search, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    ids = FIXED + np.arange(10)
+
+    def use():
+        assert (traffic.index.search(traffic.fixed[:10], 2).ids[:, 0] == ids).all()
+        traffic.index.remove(ids[:5])
+        assert (traffic.index.search(traffic.fixed[5:10], 2).ids[:, 0] == ids[5:]).all()
+
+    ends = Counter(in_child(use) for _ in range(10))
+    traffic.end = 0
+    for thread in threads:
+        thread.join()
+    assert ends == {"done": 10}
+    assert set(traffic.found) == {"right"}
