@@ -133,7 +133,7 @@ def test_wrong_use_is_exit_2(arguments):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("cells = [", "is no TOML"),
+        ("cells = [", "is not TOML"),
         (TINY.replace('"lsh"', '"lsj"'), "methods has 'lsj'; choose from"),
         (TINY.replace("bits = [8]", ""), "has no bits"),
     ],

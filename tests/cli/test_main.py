@@ -79,13 +79,6 @@ def test_an_error_of_ours_is_one_line_on_stderr_and_exit_1(call, failing, error)
     assert err == "streambits: " + " ".join(str(error).split()) + "\n"
 
 
-def test_a_bug_is_not_hidden(failing, monkeypatch):
-    failing(ZeroDivisionError())
-    monkeypatch.setattr(sys, "argv", ["streambits", "fail"])
-    with pytest.raises(ZeroDivisionError):
-        cli.main()
-
-
 def test_an_interrupt_is_exit_130(call, failing):
     failing(KeyboardInterrupt())
     code, out, err = call("fail")
@@ -96,3 +89,43 @@ def test_an_interrupt_is_exit_130(call, failing):
 def test_the_installed_command():
     done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"streambits {streambits.__version__}\n"
+
+
+def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(call, failing, monkeypatch):
+    failing(ZeroDivisionError("two\nlines"))
+    code, out, err = call("fail")
+    assert (code, out) == (70, "")
+    [line] = err.splitlines()
+    assert line.startswith("streambits: this is a fault of streambits, please report it: ZeroDiv")
+    assert "STREAMBITS_DEBUG=1" in line
+    monkeypatch.setenv("STREAMBITS_DEBUG", "1")
+    code, _, err = call("fail")
+    assert code == 70
+    assert "Traceback" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device"), "standard output: No space left on device"),
+        (PermissionError(13, "Permission denied", "a/b"), "a/b: Permission denied"),
+        (MemoryError("4 TiB"), "there is not enough memory (4 TiB)"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(call, failing, error, told):
+    failing(error)
+    assert call("fail") == (1, "", f"streambits: {told}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("verb", ["--version", "index"])
+def test_a_full_disk_behind_standard_output_is_one_line(tmp_path, job, verb):
+    arguments = {"--version": [], "index": [job, "--out", tmp_path / "x.index", "--json"]}[verb]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [SCRIPT, verb, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    told = done.stderr.splitlines()[-1]
+    assert told == "streambits: standard output: No space left on device"
+    assert "Traceback" not in done.stderr

@@ -95,7 +95,7 @@ def test_dashes_and_underscores_are_the_same(command, job, file, tmp_path):
         ("[online]\nbit = 64", "online has no setting 'bit'; did you mean 'bits'?"),
         ("[onlin]\nbits = 64", "there is no verb 'onlin'; did you mean 'online'?"),
         ("bits = 64", "put bits into the table of a verb"),
-        ("bits =", "is no TOML"),
+        ("bits =", "is not TOML"),
         ("[search.k]\nk = 3", "k of search is a table"),
         ("[search]\nk = 'many'", "Invalid value for '--k'"),
     ],

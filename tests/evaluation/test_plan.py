@@ -84,7 +84,7 @@ def test_a_bad_grid_is_told_in_one_sentence(read, old, new, complaint):
 
 
 def test_what_is_no_grid(read, tmp_path):
-    with pytest.raises(StorageError, match="is no TOML"):
+    with pytest.raises(StorageError, match="is not TOML"):
         read("cells = [")
     with pytest.raises(StorageError, match="does not exist"):
         read_grid(tmp_path / "none.toml")

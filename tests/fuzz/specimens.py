@@ -196,7 +196,9 @@ def settings_read(path, _):
     import typer  # noqa: PLC0415
     from typer.main import get_command  # noqa: PLC0415
 
-    verbs = {name: from_elsewhere.options_of(v) for name, v in get_command(cli.app).commands.items()}
+    verbs = {
+        name: from_elsewhere.options_of(v) for name, v in get_command(cli.app).commands.items()
+    }
     try:
         return json.dumps(from_elsewhere.read(path, verbs))
     except typer.BadParameter as error:  # one line on stderr, as for all settings
@@ -214,7 +216,15 @@ QUESTIONS = {
     for function in (
         *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index),
         *(changed_index, contents_of_codes, contents_of_parquet, contents_of_faiss, inspected),
-        *(inspected_file, job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
+        *(
+            inspected_file,
+            job_inspected,
+            job_searched,
+            codes_of_job,
+            resumed,
+            settings_read,
+            results_read,
+        ),
     )
 }
 
@@ -386,7 +396,9 @@ def _job(folder, *arguments, stopped=True):
 
 def _files(folder, kind, asked):
     """A specimen for each file that the job there has made."""
-    sources = {path.name for path in folder.glob("*.*") if not path.name.strip(".").startswith("out")}
+    sources = {
+        path.name for path in folder.glob("*.*") if not path.name.strip(".").startswith("out")
+    }
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name not in {"lock", *sources}:
             yield Specimen(kind, folder, str(path.relative_to(folder)), asked)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import as_ids
+from streambits.cli.code_formats import load_array
 from streambits.cli.models import as_coder, check_width
 from streambits.coder import Coder
 from streambits.coders import Coders
@@ -133,7 +135,7 @@ def read_ids(text: str) -> Ids:
         if all(part.strip().lstrip("-").isdigit() for part in text.split(",")):
             return np.array(text.split(","), np.int64)
         if text.endswith(".npy"):
-            return np.load(text).reshape(-1)  # type: ignore[no-any-return]
+            return as_ids(load_array(Path(text)).reshape(-1))
         return np.array(Path(text).read_text(encoding="utf-8").split(), np.int64)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{text} cannot be read as ids, one a line or 1,2,3: {error}") from error
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(f"{text} cannot be read as ids, one per line or 1,2,3: {error}") from error

@@ -11,8 +11,10 @@ from rich.console import Console
 
 from streambits.cli import progress
 from streambits.cli.opening import as_output, open_index, write_index
-from streambits.codes import Codes
+from streambits.codes import MOST_BITS, Codes
 from streambits.index import HammingIndex
+
+LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 
 
 class Method(StrEnum):
@@ -48,9 +50,11 @@ def index(
     ] = None,
     bits: Annotated[
         int | None,
-        typer.Option(min=1, help="Length of codes that say none, if not whole bytes."),
+        typer.Option(
+            min=1, max=MOST_BITS, help="Length of codes that say none, if not whole bytes."
+        ),
     ] = None,
-    epoch: Annotated[int, typer.Option(min=0, help="Of codes that say none.")] = 0,
+    epoch: Annotated[int, typer.Option(min=0, max=LAST_EPOCH, help="Of codes that say none.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Gather codes in an index file, or convert them.

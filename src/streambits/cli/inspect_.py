@@ -68,7 +68,7 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
     for name, caption in (("drift", "drift, the last looks"), ("each", "codes by epoch")):
         if facts.get(name):
             yield _listed(caption, facts[name])
-    if facts["kind"] == "coders":
+    if facts["kind"] == "coders" and facts["coders"]:
         yield _listed("coders by epoch", facts["coders"])
 
 

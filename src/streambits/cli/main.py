@@ -1,11 +1,14 @@
 """The command line: one file a verb, and here what all of them share.
 
-Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 130 interrupted.
+Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fault of streambits,
+130 interrupted.
 """
 
+import os
 import sys
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -23,6 +26,9 @@ from streambits.cli.reencode import reencode
 from streambits.cli.search import search
 from streambits.cli.tune import tune
 from streambits.errors import StreambitsError
+
+DEBUG = "STREAMBITS_DEBUG"
+FAULT = 70  # exit code, as sysexits.h has it
 
 app = typer.Typer(
     name="streambits",
@@ -65,11 +71,29 @@ def streambits_command(
 
 
 def main() -> None:
-    """Run the command line; what a user got wrong is one line on stderr, never a traceback."""
+    """Run the command line; whatever goes wrong is one line on stderr.
+
+    STREAMBITS_DEBUG=1 adds the traceback, also to what is a fault of ours.
+    """
     try:
         app()
     except StreambitsError as error:
-        typer.echo(f"streambits: {' '.join(str(error).split())}", err=True)
-        sys.exit(1)
+        _fail(str(error))
+    except OSError as error:  # such as a full disk behind standard output
+        sys.stdout = None  # or Python tries it again at the end, and complains
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"there is not enough memory ({error})")
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - the last one that could tell it
+        _fail(f"this is a fault of streambits, please report it: {error!r}", FAULT)
+
+
+def _fail(reason: str, code: int = 1) -> NoReturn:
+    """One line on stderr, and the end."""
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
+    typer.echo(f"streambits: {' '.join(reason.split())}{hint}", err=True)
+    sys.exit(code)

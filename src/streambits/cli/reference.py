@@ -17,7 +17,8 @@ HEAD = """# Commands
 Written by `python -m streambits.cli.reference`: change the verbs, not this page.
 
 Results go to standard output, progress and complaints to standard error. The exit code is 0,
-1 (failed: one line says why), 2 (wrong use) or 130 (interrupted).
+1 (failed: one line says why), 2 (wrong use), 70 (a fault of streambits) or 130 (interrupted).
+`STREAMBITS_DEBUG=1` adds the traceback to what failed.
 
 Every option can also come from a TOML file with a table a verb, which `--settings` or
 `STREAMBITS_SETTINGS` names (`[online]`, then `bits = 64`), or from a variable:

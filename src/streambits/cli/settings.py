@@ -20,7 +20,7 @@ import typer
 from streambits._digests import check_text
 
 PREFIX = "STREAMBITS_"
-OTHERS = ("SETTINGS", "DATA", "CACHE", "POSTGRES")  # variables that are no options
+OTHERS = ("SETTINGS", "DATA", "CACHE", "POSTGRES", "DEBUG")  # variables that are no options
 CLOSE = 0.85  # how like a setting a variable must look to be taken for a slip of the pen
 HELP = "Settings from a TOML file, a table a verb; flags and STREAMBITS_* variables go first."
 

@@ -54,7 +54,10 @@ def read_grid(path: Path) -> Grid:
     """
     content = _content(path)
     _known(content, ("cells", "queries", "theory"), path)
-    every = dict.fromkeys(c for table in content.get("cells", []) for c in _cells(table, path))
+    tables, theory = content.get("cells", []), content.get("theory", {})
+    if not (_are_tables(tables) and _are_tables([theory])):
+        raise InputError(f"{path}: write [[cells]] and [theory] as tables")
+    every = dict.fromkeys(c for table in tables for c in _cells(table, path))
     if not every:
         raise InputError(f"{path} has no cells: it needs at least one table [[cells]]")
     absent = sorted({c.stream for c in every if not datasets.available(STREAMS[c.stream][0])})
@@ -63,7 +66,7 @@ def read_grid(path: Path) -> Grid:
     here = (c for c in every if c.stream not in absent and c.method not in unpacked)
     cells = sorted(here, key=lambda c: (c.stream, c.order, c.seed))
     queries = _whole(content.get("queries", QUERIES), f"{path}: queries")
-    return Grid(cells, absent, queries, *_theory(content.get("theory", {}), path), unpacked)
+    return Grid(cells, absent, queries, *_theory(theory, path), unpacked)
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -73,8 +76,12 @@ def _content(path: Path) -> dict[str, Any]:
         raise StorageError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise StorageError(f"{path} is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number may have too many digits
+        raise StorageError(f"{path} is not TOML: {error}") from error
+
+
+def _are_tables(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(table, dict) for table in found)
 
 
 def _cells(table: dict[str, Any], path: Path) -> Iterator[Cell]:

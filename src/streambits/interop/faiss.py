@@ -249,7 +249,7 @@ def read_index(
     """
     try:
         content = np.fromfile(path, np.uint8)
-        reader = faiss.VectorIOReader()
+        reader: Any = faiss.VectorIOReader()
         faiss.copy_array_to_vector(_checked(content, path), reader.data)
         found = faiss.read_index_binary(reader)
     except (OSError, RuntimeError, MemoryError) as error:

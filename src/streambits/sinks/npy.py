@@ -13,6 +13,7 @@ from streambits.sinks.appending import Appending
 from streambits.sinks.given import Rows
 
 HEAD = 128  # bytes before the numbers; NumPy leaves room for them to become many
+RECORD = ".digests"  # file beside the arrays
 BLOCK = 65536  # rows at a time
 NAMES = ("ids.npy", "codes.npy", "epochs.npy")
 KINDS = ("<i8", "|u1", "<i4")
