@@ -97,7 +97,7 @@ def test_nor_one_of_which_it_cannot_be_told(path, name):
 def test_nor_one_that_is_running(path):
     with (
         Folder(path, ONE),
-        pytest.raises(StorageError, match=r"another process .* works on the job"),
+        pytest.raises(StorageError, match=r"this process \(\d+\) works on the job"),
     ):
         Folder(path, OTHER).__enter__()
     assert description(path)["settings"] == {"bits": 9}

@@ -26,6 +26,7 @@ from streambits.cli.reencode import reencode
 from streambits.cli.search import search
 from streambits.cli.tune import tune
 from streambits.errors import StreambitsError
+from streambits.streams.urls import without_urls
 
 DEBUG = "STREAMBITS_DEBUG"
 FAULT = 70  # exit code, as sysexits.h has it
@@ -95,5 +96,6 @@ def _fail(reason: str, code: int = 1) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
     hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
-    typer.echo(f"streambits: {' '.join(reason.split())}{hint}", err=True)
+    told = without_urls(reason, sys.argv[1:])
+    typer.echo(f"streambits: {' '.join(told.split())}{hint}", err=True)
     sys.exit(code)
