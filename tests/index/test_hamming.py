@@ -328,6 +328,7 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.search(TWO, 1, weights=[1, 2]), "pass 3 numbers"),
         (lambda index: index.search(TWO, 1, weights=[1, 2, -1]), "weights has -1"),
         (lambda index: index.search(TWO, 1, weights=["a", "b", "c"]), "pass 3 numbers"),
+        (lambda index: index.search(TWO, 1, weights=[1e308] * 3), "adds up to infinity"),
         (lambda _: HammingIndex(3, method="fast"), "method is 'fast'"),
         (lambda index: index.search(TWO, 0), "k is 0"),
         (lambda index: index.search(TWO, 1.5), "k is 1.5"),
@@ -351,3 +352,14 @@ def test_bad_input_is_refused_and_changes_nothing(call, message):
     index.remove([0, 7])
     index.add(TWO)
     assert list(index) == [0, 1]
+
+
+def test_ids_by_default_end_where_numbers_do():
+    index = HammingIndex(3)
+    index._next = 2**63 - 1
+    with pytest.raises(InputError, match="used up: pass ids of your own"):
+        index.add(TWO)
+    index.add(TWO[:1])
+    assert list(index) == [2**63 - 1]
+    with pytest.raises(InputError, match="used up"):
+        index.add(TWO[:1])

@@ -82,11 +82,14 @@ class HammingIndex:
         ids: (n,) integers of 64 bits, none of them in the index or there twice.
         """
         check_bits(codes, self.bits)
-        with self._changing():
+        self.verify()
+        with self._changes:
             chosen = self._default(len(codes)) if ids is None else _paired(ids, len(codes))
             there = _has(self._shelves, chosen)
             if there.any():
-                remedy = "pass free ids" if ids is None else "update it, or remove it first"
+                remedy = (
+                    "pass ids that are free" if ids is None else "update it, or remove it first"
+                )
                 raise InputError(f"the id {chosen[there][0]} is in the index already: {remedy}")
             self._shelves = self._put(self._shelves, chosen, codes)
             self._next += len(codes) if ids is None else 0
@@ -95,7 +98,8 @@ class HammingIndex:
         """Take out codes; every id must be in the index, and given once."""
         chosen = as_ids(ids)
         check_unique(chosen)
-        with self._changing():
+        self.verify()
+        with self._changes:
             self._replace(lambda shelves, alone: _without(shelves, chosen, in_place=alone))
 
     def update(self, codes: Codes, ids: Any) -> None:
@@ -111,18 +115,12 @@ class HammingIndex:
             rest = _without(shelves, chosen[moved], in_place=alone)
             return self._put(rest, chosen[moved], codes[moved])
 
-        with self._changing():
-            self._replace(changed)
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """One change at a time, of codes that are as they were saved."""
         self.verify()
         with self._changes:
-            yield
+            self._replace(changed)
 
     def _replace(self, change: Callable[[Shelves, bool], Shelves]) -> None:
-        """Put what `change` makes of the codes in their place, inside `_changing`.
+        """Put what `change` makes of the codes in their place; inside `_changes`.
 
         It is told whether it is alone: if no call reads the codes, it may write to them, and calls
         that come wait; otherwise it leaves them as they are, and nobody waits.
