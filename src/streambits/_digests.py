@@ -52,13 +52,14 @@ def unseal(content: bytes, path: Path, remedy: str = "restore it") -> dict[str, 
     """The record that `seal` made; anything else is an error that names `path`."""
     try:
         found = json.loads(content)
+        noted = found.pop(KEY, None) if isinstance(found, dict) else None
+        right = noted is not None and noted == _digest(found)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}): {remedy}") from error
-    if not isinstance(found, dict) or KEY not in found:
-        raise StorageError(f"{path} is damaged (it carries no digest): {remedy}")
-    if found.pop(KEY) != _digest(found):
-        raise StorageError(f"{path} is damaged (its digest is another): {remedy}")
-    return found
+    if not right:
+        why = "it carries no digest" if noted is None else "its digest is another"
+        raise StorageError(f"{path} is damaged ({why}): {remedy}")
+    return dict(found)
 
 
 def _digest(record: dict[str, Any]) -> str:

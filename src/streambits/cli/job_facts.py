@@ -18,7 +18,7 @@ LEARNING = ("learn", "online")  # verbs that leave a model
 
 def of_job(folder: Path) -> Facts:
     """Where a job stands, and all that it has made."""
-    told: Facts = {"kind": "job", "job": _described(folder)}
+    told: Facts = {"kind": "job", "job": description(folder) or {}}
     told["running"] = is_held(folder / "lock")
     if (folder / KEPT).exists():
         kept = load(folder / KEPT)
@@ -32,17 +32,6 @@ def of_job(folder: Path) -> Facts:
         if path.exists():
             told[name] = describe(str(path))
     return told
-
-
-def _described(folder: Path) -> Facts:
-    """What a job was told to do, as far as it can be shown."""
-    found = description(folder) or {}
-    parts = [found.get(name, {}) for name in ("settings", "names")]
-    files = found["source"].get("files", []) if isinstance(found.get("source"), dict) else []
-    listed = isinstance(files, list) and all(isinstance(f, list | str) and f for f in files)
-    if not (all(isinstance(part, dict) for part in parts) and listed):
-        raise StorageError(f"{folder / 'job.json'} does not describe a job of streambits")
-    return found
 
 
 def _finished(folder: Path, job: Facts, kept: Checkpoint) -> bool | None:

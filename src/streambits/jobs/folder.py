@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from streambits._digests import seal, unseal
 from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock, supported
 from streambits.errors import StorageError
@@ -96,7 +97,7 @@ class Folder:
 
     def _describe(self) -> None:
         with replacing(self.path / "job.json") as new:
-            new.write(json.dumps(self.job, indent=1).encode())
+            new.write(seal(self.job))
 
     def _differences(self, there: dict[str, Any]) -> list[str]:
         old, new = dict(there), dict(self.job)
@@ -173,23 +174,20 @@ def description(folder: Path) -> dict[str, Any] | None:
     """What the job in a folder is; None where there is none."""
     path = folder / "job.json"
     try:
-        found = json.loads(path.read_bytes())
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged ({error}): {REMEDY}") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    found = unseal(content, path, REMEDY)
     wrong = _wrong(found)
     if wrong:
         raise StorageError(f"{path} is damaged ({wrong}): {REMEDY}")
-    return dict(found)
+    return found
 
 
-def _wrong(job: Any) -> str:
+def _wrong(job: dict[str, Any]) -> str:
     """In what a description is none; empty text if all is well."""
-    if not isinstance(job, dict):
-        return "it is not an object"
     if _too_deep(job):
         return f"more than {DEEPEST} objects are in one another"
     for name, kind in (("settings", dict), ("names", dict), ("verb", str), ("sink", str)):

@@ -1,12 +1,14 @@
 """Appending: what sinks have in common that append rows to files."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._digests import Digest, Record
 from streambits.codes import Codes
 from streambits.errors import StorageError
 from streambits.sinks.file_sink import FileSink
@@ -27,6 +29,9 @@ class Appending(FileSink, ABC):
     any came twice; if ids did not ascend, that takes a look at all of them, 24 bytes each. Files
     are exchanged for it, after which an older state goes back no further than to what is there:
     then what had been written since is replaced as it comes again, and the end is the same.
+
+    Formats without digests of their own have a record of them beside, `_record`, which says what
+    was committed. Whoever reads the files checks them by it.
     """
 
     def __init__(self, path: str | Path, bits: int, folder: Path, *ours: str) -> None:
@@ -35,6 +40,9 @@ class Appending(FileSink, ABC):
         self._swap = Swap(folder, self.path.name, *ours)
         self._last: int | None = None
         self._ascending = True
+        self._record: Path | None = None
+        self._noted: Record | None = None  # the last that was put there
+        self._digests: tuple[Digest, ...] = ()  # of the files, as far as they are written
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
@@ -52,6 +60,7 @@ class Appending(FileSink, ABC):
         with self._told():
             self._check_lock()
             self._flush()
+            self._note_digests()
 
     def close(self) -> None:
         """Commit, leave one row of each id, and let go."""
@@ -59,8 +68,8 @@ class Appending(FileSink, ABC):
             return
         self.commit()
         with self._told():
-            if not self._ascending:
-                self._settle()
+            if self._ascending or not self._settle():
+                self._note_digests(finished=True)
             self._let_go()
 
     def state(self) -> dict[str, Any]:
@@ -73,7 +82,8 @@ class Appending(FileSink, ABC):
             "last": self._last,
             "ascending": self._ascending,
             "generation": self._swap.generation,
-            **self._more(),
+            "digests": {str(n): digest._asdict() for n, digest in enumerate(self._digests)},
+            **self._fixed(),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -90,7 +100,9 @@ class Appending(FileSink, ABC):
             self._swap.clear()
             self.rows, self._last = state["rows"], state["last"]
             self._ascending = state["ascending"]
-            self._cut(state)
+            self._digests = tuple(Digest(**part) for part in state["digests"].values())
+            self._note_digests()
+            self._cut()
 
     def _check(self, state: dict[str, Any]) -> None:
         for name, value in {"kind": self.kind, "bits": self.bits, **self._fixed()}.items():
@@ -111,7 +123,8 @@ class Appending(FileSink, ABC):
                     f"{self.path} holds codes already: choose another place, or remove them"
                 )
             self._swap.clear()
-            self._cut({"rows": 0, **self._more()})
+            self._note_digests()
+            self._cut()
         self._begun = True
 
     def _note(self, ids: NDArray[np.int64]) -> None:
@@ -119,11 +132,40 @@ class Appending(FileSink, ABC):
         self._ascending = self._ascending and bool(higher and (ids[1:] > ids[:-1]).all())
         self._last = int(ids[-1])
 
-    def _settle(self) -> None:
+    def _note_digests(self, *, finished: bool = False) -> None:
+        if self._record is not None:
+            now = Record(self._digests, finished)
+            if now != self._noted:
+                now.save(self._record)
+            self._noted = now
+
+    def _recorded(self) -> Record:
+        """The record that lies there."""
+        assert self._record is not None
+        found = Record.load(self._record)
+        if found is None:
+            raise StorageError(f"{self._record} is gone, and was written: restore it")
+        return found
+
+    def _check_digests(self, files: Sequence[BinaryIO], start: int = 0) -> None:
+        """Refuse what was damaged since it was written: it would get digests that fit."""
+        assert self._record is not None
+        Record(self._digests, finished=True).check(self._record, files, start)
+
+    def _rewritten(self, digests: tuple[Digest, ...]) -> str:
+        """Put a record of files that were rewritten beside them; gives its name."""
+        assert self._record is not None
+        Record(digests, finished=True).save(self._swap.new(self._record.name))
+        return self._record.name
+
+    def _settle(self) -> bool:
+        """Leave one row of each id; whether files had to be exchanged for it."""
         keep = last_of_each(self._ids())
-        if not keep.all():
-            self._release()
-            self._swap.go(self._rewrite(keep))
+        if keep.all():
+            return False
+        self._release()
+        self._swap.go(self._rewrite(keep))
+        return True
 
     @abstractmethod
     def _found(self) -> bool:
@@ -137,7 +179,7 @@ class Appending(FileSink, ABC):
         """Bring what was appended to the disk."""
 
     @abstractmethod
-    def _cut(self, state: dict[str, Any]) -> None:
+    def _cut(self) -> None:
         """Make the files what they were; from nothing, if there are no rows."""
 
     @abstractmethod
@@ -155,7 +197,3 @@ class Appending(FileSink, ABC):
     def _fixed(self) -> dict[str, Any]:
         """Settings that must not change."""
         return {}
-
-    def _more(self) -> dict[str, Any]:
-        """What else belongs to the state."""
-        return self._fixed()

@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._digests import Digest, beside
 from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.sinks.appending import Appending
@@ -19,16 +20,18 @@ from streambits.sinks.given import Rows
 class JsonlSink(Appending):
     """A file of lines such as {"id": 7, "code": "05a0", "epoch": 0}; the code is in hexadecimal.
 
-    Its bytes are those of `Codes.packed`. Memory: what is given at a time.
+    Its bytes are those of `Codes.packed`. Their digest is in `.NAME.digest` beside the file.
+    Memory: what is given at a time.
     """
 
     kind = "jsonl"
 
     def __init__(self, path: str | Path, bits: int) -> None:
         file = Path(path)
-        super().__init__(file, bits, file.parent, escape(file.name))
+        record = beside(file)
+        super().__init__(file, bits, file.parent, escape(file.name), escape(record.name))
+        self._record, self._digests = record, (Digest(),)
         self._file: BinaryIO | None = None
-        self._bytes = 0
 
     def _found(self) -> bool:
         return self._size() > 0
@@ -42,38 +45,39 @@ class JsonlSink(Appending):
         ).encode()
         self._open().write(lines)
         self._open().flush()  # nothing waits here that could be written after someone else
-        self._bytes += len(lines)
+        self._digests = (self._digests[0].then(lines),)
 
     def _flush(self) -> None:
         os.fsync(self._open().fileno())
 
-    def _cut(self, state: dict[str, Any]) -> None:
+    def _cut(self) -> None:
         self._release()
-        self._bytes = state["bytes"]
-        size = self._size()
-        if size < self._bytes:
+        size, needed = self._size(), self._digests[0].size
+        if size < needed:
             raise StorageError(
-                f"{self.path} has {size} bytes, and {self._bytes} were written: restore it"
+                f"{self.path} has {size} bytes, and {needed} were written: restore it"
             )
-        self._open().truncate(self._bytes)
-        self._open().seek(self._bytes)
+        self._open().truncate(needed)
+        self._open().seek(needed)
 
     def _adopt(self) -> int:
         self._release()
-        whole = rows = 0
-        for line in self._lines():
-            if line.endswith(b"\n"):
-                whole, rows = whole + len(line), rows + 1
-        self._cut({"bytes": whole})
-        return rows
+        self._digests = self._recorded().digests
+        self._cut()
+        return sum(1 for _ in self._lines())
 
     def _ids(self) -> NDArray[np.int64]:
+        self._check_digests([self._open()])
         return np.fromiter((json.loads(line)["id"] for line in self._lines()), np.int64)
 
     def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
+        digest = Digest()
         with replacing(self._swap.new(self.path.name)) as file:
-            file.writelines(line for line, stays in zip(self._lines(), keep) if stays)
-        return [self.path.name]
+            for line, stays in zip(self._lines(), keep, strict=True):
+                if stays:
+                    file.write(line)
+                    digest = digest.then(line)
+        return [self.path.name, self._rewritten((digest,))]
 
     def _size(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0
@@ -94,6 +98,3 @@ class JsonlSink(Appending):
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _more(self) -> dict[str, Any]:
-        return {"bytes": self._bytes}

@@ -11,7 +11,7 @@ from streambits._arrays import as_count
 from streambits.errors import StorageError
 from streambits.sinks.appending import Appending
 from streambits.sinks.given import Rows
-from streambits.streams.code_files import COLUMNS, ROWS, write_codes
+from streambits.streams.code_files import ROWS, read_columns, write_codes
 
 
 class ParquetSink(Appending):
@@ -32,7 +32,7 @@ class ParquetSink(Appending):
         self._written = -1  # rows, when the last file was written
 
     def _found(self) -> bool:
-        return any(len(_columns(path, ["id"])[0]) for path in self._swap.files())
+        return any(len(self._load(path).ids) for path in self._swap.files())
 
     def _append(self, rows: Rows) -> None:
         self._tail.append(rows)
@@ -51,8 +51,8 @@ class ParquetSink(Appending):
             self._save(Rows.concat([self._none(), *self._tail]), self._part(self._parts))
         self._written = self.rows
 
-    def _cut(self, state: dict[str, Any]) -> None:
-        self._parts, waiting = divmod(state["rows"], self.size)
+    def _cut(self) -> None:
+        self._parts, waiting = divmod(self.rows, self.size)
         missing = [k for k in range(self._parts) if not self._part(k).exists()]
         if missing:
             raise StorageError(f"{self._part(missing[0])} is gone, and was written: restore it")
@@ -73,7 +73,8 @@ class ParquetSink(Appending):
         return self._parts * self.size + sum(len(part.ids) for part in self._tail)
 
     def _ids(self) -> NDArray[np.int64]:
-        return np.concatenate([_columns(path, ["id"])[0] for path in self._swap.files()])
+        ids = [columns[0] for path in self._swap.files() for columns in read_columns(path)]
+        return np.concatenate([self._none().ids, *ids])
 
     def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
         names: list[str] = []
@@ -100,8 +101,7 @@ class ParquetSink(Appending):
         write_codes(rows.coded(self.bits), self.bits, path)
 
     def _load(self, path: Path) -> Rows:
-        ids, code, epochs = _columns(path, list(COLUMNS))
-        return Rows(ids, np.frombuffer(b"".join(code), np.uint8).reshape(len(ids), -1), epochs)
+        return Rows.concat([self._none(), *(Rows(*columns) for columns in read_columns(path))])
 
     def _none(self) -> Rows:
         width = -(-self.bits // 8)
@@ -112,15 +112,3 @@ class ParquetSink(Appending):
 
     def _fixed(self) -> dict[str, Any]:
         return {"size": self.size}
-
-
-def _columns(path: Path, names: list[str]) -> list[Any]:
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-    from pyarrow import parquet  # noqa: PLC0415
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read(columns=names)
-    except (pa.ArrowException, OSError) as error:
-        raise StorageError(f"{path} cannot be read as Parquet: {error}") from error
-    return [table.column(name).to_numpy() for name in names]

@@ -1,14 +1,14 @@
 """Swap: files that take the place of others together."""
 
-import json
-import zlib
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
-from typing import Any
 
+from streambits._digests import seal, unseal
 from streambits._files import replacing
 from streambits.errors import StorageError
+
+REMEDY = "restore it, or begin a new job"
 
 
 class Swap:
@@ -38,7 +38,7 @@ class Swap:
         """The new files by these names take the place of all that are ours."""
         record = {"generation": self.generation + 1, "files": names}
         with replacing(self._list) as file:
-            file.write(json.dumps(record | {"check": _check(record)}).encode())
+            file.write(seal(record))
         self.finish()
 
     def finish(self) -> None:
@@ -73,22 +73,11 @@ class Swap:
 
     def _read(self) -> tuple[int, list[str]]:
         try:
-            record = json.loads(self._list.read_bytes())
+            content = self._list.read_bytes()
         except FileNotFoundError:
             return 0, []
-        except (ValueError, RecursionError) as error:
-            raise self._damaged(str(error)) from error
-        if not isinstance(record, dict) or record.pop("check", None) != _check(record):
-            raise self._damaged("its checksum is wrong")
+        record = unseal(content, self._list, REMEDY)
         strange = [n for n in record["files"] if not any(fnmatchcase(n, p) for p in self.ours)]
         if strange:
-            raise self._damaged(f"it lists {strange[0]!r}")
+            raise StorageError(f"{self._list} is damaged (it lists {strange[0]!r}): {REMEDY}")
         return int(record["generation"]), list(record["files"])
-
-    def _damaged(self, why: str) -> StorageError:
-        return StorageError(f"{self._list} is damaged ({why}): restore it, or begin a new job")
-
-
-def _check(record: dict[str, Any]) -> int:
-    """A checksum of what else is in the small file."""
-    return zlib.crc32(json.dumps(record, sort_keys=True).encode())

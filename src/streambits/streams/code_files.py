@@ -21,6 +21,8 @@ BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
 COLUMNS = ("id", "code", "epoch")
 ROWS = 65536  # at a time
+Ids = NDArray[np.int64]
+Packed = NDArray[np.uint8]
 
 
 def write_codes(coded: Iterable[Coded], bits: int, path: str | Path) -> None:
@@ -107,6 +109,12 @@ def record_batch(ids: NDArray[np.int64], codes: Codes) -> Any:
     return pa.record_batch(columns, schema=schema(codes.bits))
 
 
+def read_columns(path: Path) -> Iterator[tuple[Ids, Packed, NDArray[np.int32]]]:
+    """Ids, packed codes and epochs of a file of ours, in its order, and checked at its end."""
+    for batch, _ in _batches(path):
+        yield _arrays(batch)
+
+
 def _read(path: Path, bits: int | None) -> Iterator[Coded]:
     """The codes of a file, each epoch of a batch by itself."""
     for batch, held in _batches(path):
@@ -184,7 +192,7 @@ def _damaged(path: Path, reason: str) -> StorageError:
     )
 
 
-def _arrays(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[Any]]:
+def _arrays(batch: Any) -> tuple[Ids, Packed, NDArray[Any]]:
     """Ids, packed codes and epochs of a batch, without a loop over codes."""
     ids, code, epochs = batch.columns
     packed = np.frombuffer(_bytes(code), np.uint8).reshape(-1, code.type.byte_width)
