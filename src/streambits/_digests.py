@@ -37,6 +37,16 @@ class Digest(NamedTuple):
         """Of some bytes."""
         return cls().then(data)
 
+    @classmethod
+    def of_file(cls, file: BinaryIO, size: int, start: int = 0) -> "Digest":
+        """Of so many bytes of an open file, which is left at `start`."""
+        digest = cls()
+        file.seek(start)
+        while block := file.read(min(BLOCK, size - digest.size)):
+            digest = digest.then(block)
+        file.seek(start)
+        return digest
+
     def then(self, data: Any) -> "Digest":
         """Of what came before, and of some bytes after it."""
         return Digest(self.size + memoryview(data).nbytes, zlib.crc32(data, self.crc))
@@ -119,21 +129,11 @@ class Record(NamedTuple):
         for file, digest in zip(files, self.digests, strict=True):
             size = os.fstat(file.fileno()).st_size - start
             right = size == digest.size if self.finished else size >= digest.size
-            if not right or _of_file(file, start, digest.size) != digest:
+            if not right or Digest.of_file(file, digest.size, start) != digest:
                 raise StorageError(
                     f"{file.name} is damaged (its digest is another than in {path}): restore it; "
                     f"or delete {path} if you have changed it yourself"
                 )
-
-
-def _of_file(file: BinaryIO, start: int, size: int) -> Digest:
-    """Of some bytes of an open file, which is left at `start`."""
-    digest = Digest()
-    file.seek(start)
-    while block := file.read(min(BLOCK, size - digest.size)):
-        digest = digest.then(block)
-    file.seek(start)
-    return digest
 
 
 def beside(path: Path) -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal
 from streambits.cli import main as cli
 from streambits.sinks import open_sink
 
@@ -85,7 +86,7 @@ def job(tmp_path_factory, rows, train):
     sink.close()
     sb.save(learner, folder / "model.safetensors")
     sb.save(coders, folder / "coders.safetensors")
-    (folder / "job.json").write_text(json.dumps({"verb": "online", "settings": {"bits": 16}}))
+    (folder / "job.json").write_bytes(seal({"verb": "online", "settings": {"bits": 16}}))
     np.save(folder.parent / "rows.npy", rows)
     np.save(folder.parent / "queries.npy", rows[:3])
     return folder

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 
@@ -129,8 +130,9 @@ def test_a_folder_from_before_models_had_names(command, fails, model, rows, tmp_
     arguments += ["--out", tmp_path / "job"]
     assert command(*arguments).code == 0
     job = json.loads((tmp_path / "job" / "job.json").read_bytes())
+    assert job.pop("digest")
     assert job.pop("names") == {"model": str(tmp_path / "model.safetensors")}
-    (tmp_path / "job" / "job.json").write_text(json.dumps(job))
+    (tmp_path / "job" / "job.json").write_bytes(seal(job))
     assert "there is nothing new" in command(*arguments).err
     sb.save(sb.ssbc(rows[:70], 12), tmp_path / "model.safetensors")
     assert f"model is {job['settings']['model']} there and {tmp_path}" in fails(*arguments)

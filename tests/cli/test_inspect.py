@@ -1,13 +1,13 @@
 """`streambits inspect`: everything that streambits writes."""
 
 import fcntl
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal
 from streambits.cli.plot import plot
 from streambits.interop.parquet import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
@@ -107,7 +107,7 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     ],
 )
 def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
-    (tmp_path / "job.json").write_text(json.dumps({"verb": "encode", "source": source}))
+    (tmp_path / "job.json").write_bytes(seal({"verb": "encode", "source": source}))
     kept = Checkpoint(None, None, {"rows": 7, "rejects": 0}, {}, ended=ended)
     sb.save(kept, tmp_path / "checkpoint.safetensors")
     got = command("inspect", tmp_path, "--json").json
@@ -118,7 +118,7 @@ def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
 
 
 def test_a_job_that_has_just_begun(command, tmp_path):
-    (tmp_path / "job.json").write_text(json.dumps({"verb": "online"}))
+    (tmp_path / "job.json").write_bytes(seal({"verb": "online"}))
     got = command("inspect", tmp_path, "--json").json
     assert (got["kind"], got["running"], got["job"]) == ("job", False, {"verb": "online"})
     assert command("inspect", tmp_path).code == 0
@@ -127,7 +127,7 @@ def test_a_job_that_has_just_begun(command, tmp_path):
 def test_a_users_mistakes(fails, misused, tmp_path):
     assert "does not exist" in fails("inspect", tmp_path / "nowhere")
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
-    assert "no streambits file" in fails("inspect", tmp_path / "model.safetensors")
+    assert "not a streambits file" in fails("inspect", tmp_path / "model.safetensors")
     assert "no Parquet files" in fails("inspect", tmp_path)
     assert "Missing argument" in misused("inspect")
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal, unseal
 from streambits.cli.makers import maker_of
+from streambits.errors import StorageError
 from streambits.interop.parquet import from_parquet
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
@@ -51,8 +53,8 @@ def noted(here):
 
     def noted(**changes):
         file = here / "again" / "job.json"
-        told = json.loads(file.read_bytes()) | changes
-        file.write_text(json.dumps({name: value for name, value in told.items() if value}))
+        told = unseal(file.read_bytes(), file) | changes
+        file.write_bytes(seal({name: value for name, value in told.items() if value}))
 
     return noted
 
@@ -139,12 +141,18 @@ def test_other_folders_have_none(here, job, tmp_path, noted):
     assert maker_of(here / "again").name == "job"
     assert maker_of(here / "job") is maker_of(here / "nowhere") is maker_of(here / "rows.npy")
     assert maker_of(here / "job") is None
-    for settings in (["model"], {"model": 7}, {}):
+    for settings in ({"model": 7}, {}):
         noted(settings=settings)
         assert maker_of(here / "again") is None
-    for text in ("[]", "{", "\0"):
-        (here / "again" / "job.json").write_text(text)
-        assert maker_of(here / "again") is None
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "\0"])
+def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
+    (here / "again" / "job.json").write_text(text)
+    with pytest.raises(StorageError, match="damaged"):
+        maker_of(here / "again")
+    (here / "again" / "checkpoint.safetensors").unlink()
+    assert maker_of(here / "again") is None
 
 
 def test_somebody_elses_description_beside_codes(asked, here):

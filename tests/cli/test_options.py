@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal, unseal
 from streambits.cli.options import Rotation, Way
 from streambits.jobs.settings import WAYS
 from streambits.rotations import ROTATIONS
@@ -77,10 +78,10 @@ def test_a_job_goes_on_only_with_the_settings_it_had(command, fails, job, *, pla
 def test_a_folder_from_before_these_settings_goes_on(command, job, verb, tmp_path):
     assert command(*job(verb)).code == 0
     file = tmp_path / verb / "job.json"
-    old = json.loads(file.read_text())
+    old = unseal(file.read_bytes(), file)
     for name in TUNED:
         assert old["settings"].pop(name) is None
-    file.write_text(json.dumps(old))
+    file.write_bytes(seal(old))
     done = command(*job(verb), "--json")
     assert (done.code, done.json["rows"], done.json["new_rows"]) == (0, 600, 0)
 

@@ -1,11 +1,11 @@
 """Whose a folder is: a job that has kept nothing gives way to another, any other does not."""
 
-import json
 
 import numpy as np
 import pytest
 
 import streambits as sb
+from streambits._digests import seal
 from streambits.codes import Coded
 from streambits.errors import StorageError
 from streambits.jobs import folder as module
@@ -14,7 +14,7 @@ from streambits.jobs.folder import Folder, description
 from streambits.streams.code_files import write_codes
 
 ONE, OTHER = {"settings": {"bits": 9}}, {"settings": {"bits": 8}}
-NOTHING = {"rows": 0, "bytes": 0, "rejects": 0, "length": 0}
+NOTHING = {"rows": 0, "bytes": 0, "rejects": 0, "size": 0, "crc": 0}
 
 
 def codes(folder, count):
@@ -132,7 +132,7 @@ def test_a_description_that_is_damaged_is_told(path, text):
 
 def test_an_empty_description_is_not_the_same_as_none(path):
     begin(path, NOTHING | {"rows": 1})
-    (path / "job.json").write_text(json.dumps({}))
+    (path / "job.json").write_bytes(seal({}))
     with pytest.raises(StorageError, match="belongs to another job"):
         Folder(path, ONE).__enter__()
     assert (path / "checkpoint.safetensors").exists()

@@ -44,10 +44,16 @@ class Maker(NamedTuple):
 
 
 def maker_of(folder: Path) -> Maker | None:
-    """Of the codes in a folder, if `streambits encode` made them and says so."""
+    """Of the codes in a folder, if `streambits encode` made them and says so.
+
+    A description that cannot be read is an error in the folder of a job; elsewhere it is that of
+    somebody else.
+    """
     try:
         job = (description(folder) if folder.is_dir() else None) or {}
-    except StorageError:  # perhaps a file of somebody else
+    except StorageError:
+        if (folder / "checkpoint.safetensors").exists():
+            raise
         return None
     content, name = (_text(job.get(part), "model") for part in ("settings", "names"))
     return Maker(folder, content, name) if job.get("verb") == "encode" and content else None

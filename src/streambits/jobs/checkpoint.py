@@ -10,7 +10,7 @@ class Checkpoint:
     """A moment of a job.
 
     offset: of the source, a JSON value; sink: the sink's state, a JSON value; counts: rows, bytes
-    and rejects so far, and the length of the file of rejects; parts: what the work has learned;
+    and rejects so far, size and CRC-32 of the file of rejects; parts: what the work has learned;
     ended: whether the source was read to its end, and the sink closed; None where that was not
     yet written down.
     """

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from streambits._digests import Digest
 from streambits._files import sync_folder
 from streambits.errors import InputError, StorageError
 from streambits.jobs.folder import told
@@ -15,7 +16,7 @@ from streambits.streams.connect import Reject
 class Rejects:
     """A file of lines such as {"where": "a.csv:7", "reason": "...", "text": "..."}.
 
-    skip: put rows aside; otherwise the first one is an error. length: of the file, in bytes.
+    skip: put rows aside; otherwise the first one is an error. digest: of the file.
     The file is made when it is needed, for its owner alone: it holds rows as they came.
     """
 
@@ -23,7 +24,7 @@ class Rejects:
         if skip and path is None:
             raise InputError("say in which file bad rows are put aside")
         self.path, self.skip = path, skip
-        self.count = self.length = 0
+        self.count, self.digest = 0, Digest()
         self._file: BinaryIO | None = None
 
     def check(self, rejects: Iterable[Reject]) -> None:
@@ -34,13 +35,14 @@ class Rejects:
     def put(self, rejects: Iterable[Reject]) -> None:
         """Append to the file."""
         lines = [json.dumps(reject._asdict()).encode() + b"\n" for reject in rejects]
+        content = b"".join(lines)
         if not lines:
             return
         with told(self._named):
-            self._open().writelines(lines)
+            self._open().write(content)
             self._open().flush()
         self.count += len(lines)
-        self.length += sum(map(len, lines))
+        self.digest = self.digest.then(content)
 
     def commit(self) -> None:
         """Bring it to the disk."""
@@ -48,22 +50,23 @@ class Rejects:
             with told(self._named):
                 os.fsync(self._file.fileno())
 
-    def resume(self, count: int, length: int) -> None:
+    def resume(self, count: int, digest: Digest) -> None:
         """Go back to what was committed."""
         self.close()
-        self.count, self.length = count, length
-        if self.path is None or not (length or self.path.exists()):
+        self.count, self.digest = count, digest
+        if self.path is None or not (digest.size or self.path.exists()):
             return
         with told(self.path):
-            size = self.path.stat().st_size if self.path.exists() else 0
-            if size < length:
-                raise StorageError(
-                    f"{self.path} has {size} bytes, and {length} were written: restore it"
-                )
-            if length:
-                os.truncate(self.path, length)
-            else:
+            if not digest.size:
                 self.path.unlink()
+                return
+            with self.path.open("r+b") as file:
+                if Digest.of_file(file, digest.size) != digest:
+                    raise StorageError(
+                        f"{self.path} does not begin with the {digest.size} bytes that were "
+                        f"written: restore it"
+                    )
+                file.truncate(digest.size)
 
     def close(self) -> None:
         if self._file is not None:

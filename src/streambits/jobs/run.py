@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from streambits._digests import Digest
 from streambits.codes import Coded
 from streambits.drift import latest
 from streambits.errors import StorageError, StreambitsError
@@ -155,13 +156,14 @@ class Job:
         self._counts, self._new = counts, False
 
     def _count(self) -> dict[str, int]:
-        rejects = {"rejects": self.rejects.count, "length": self.rejects.length}
+        rejects = {"rejects": self.rejects.count, **self.rejects.digest._asdict()}
         return {"rows": self.rows, "bytes": self.bytes} | rejects
 
     def _go_back(self) -> None:
         """Count from the last commit on."""
         self.rows, self.bytes = self._counts["rows"], self._counts["bytes"]
-        self.rejects.resume(self._counts["rejects"], self._counts["length"])
+        digest = Digest(self._counts["size"], self._counts["crc"])
+        self.rejects.resume(self._counts["rejects"], digest)
 
     def _finish(self, *, ended: bool) -> None:
         """Close the sink, say so if this is the end, and write the models: after the checkpoint,
