@@ -191,7 +191,8 @@ class _Reader:
     async def look(self) -> Any:
         """What the server says of the stream."""
         if self._link is None:
-            self._link = await nats.connect(
+            self._link = nats.NATS()  # is closed also if it was not let in
+            await self._link.connect(
                 self.source.servers,
                 error_cb=self._note,
                 allow_reconnect=False,
