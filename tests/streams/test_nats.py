@@ -268,6 +268,8 @@ def test_who_is_not_let_in_is_told_without_a_password(guarded, monkeypatch):
     ],
 )
 def test_a_url_that_cannot_be_read_is_our_error(url):
+    with pytest.raises(InputError, match="is not a URL such as"):
+        NatsSource("nats://h:99999", "rows")
     with pytest.raises(InputError, match=r"is not a URL such as|must have no setting") as caught:
         NatsSource.from_url(url)
     assert "hunter" not in str(caught.value)
