@@ -17,7 +17,7 @@ def test_a_model(command, mixture, tmp_path, fingerprint):
     found = sb.load(tmp_path / "job" / "model.safetensors")
     assert fingerprint(found) == fingerprint(wanted)
     names = {file.name for file in (tmp_path / "job").iterdir()}
-    assert names == {"job.json", "lock", "checkpoint.safetensors", "model.safetensors"}
+    assert names == {"job.json", "checkpoint.safetensors", "model.safetensors"}
 
 
 def test_a_checkpoint_is_no_model(command, fails, mixture, tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +46,7 @@ def content(sink):
     if sink.path.is_file():
         return sink.path.read_bytes()
     files = sorted(sink.path.iterdir())
-    return {f.name: f.read_bytes() for f in files if not f.name.endswith(".generation")}
+    return {f.name: f.read_bytes() for f in files if not f.name.endswith((".generation", ".lock"))}
 
 
 def fill(sink, codes, ids=None, step=37, commit=()):
@@ -151,6 +153,7 @@ def test_ids_that_come_again_are_there_once_in_the_end_wherever_it_stops(
         else:
             done = True
         steps["left"] = -1
+        sink = None  # as if killed: its lock goes with it
         for rows in (350, 500):  # and once more in the middle
             again = opened(f"try{stop}")
             again.resume(state)
@@ -159,7 +162,6 @@ def test_ids_that_come_again_are_there_once_in_the_end_wherever_it_stops(
         again.close()
         assert content(again) == wanted
         assert not list(again.folder.glob(".*.new"))
-        sink._release()
         if done:
             break
     assert done
@@ -282,3 +284,130 @@ def test_targets_that_name_nothing():
         open_sink("codes.npy", 8)
     with pytest.raises(InputError, match="bits is 0"):
         open_sink("folder", 0)
+
+
+WRITE = """
+import sys
+import numpy as np
+from streambits import Codes
+from streambits.sinks import open_sink
+sink = open_sink(sys.argv[1], 20)
+sink.write(np.arange(3), Codes.from_bits(np.eye(3, 20, dtype=bool)))
+print("writes", flush=True)
+sys.stdin.read()
+sink.close()
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npy", "index", "faiss"])
+def test_one_process_writes_at_a_time(kind, codes, tmp_path):
+    if kind == "faiss":
+        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
+    target, path = f"{kind}:{tmp_path}/sink", tmp_path / "sink"
+    (tmp_path / "link").symlink_to(path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WRITE, target], **pipes) as other:
+        assert other.stdout.readline() == b"writes\n"
+        for name in ("sink", "link"):
+            sink = open_sink(f"{kind}:{tmp_path}/{name}", 20)
+            said = rf"another process \({other.pid}\) writes to .*{name}: wait .* another sink$"
+            with pytest.raises(StorageError, match=said):
+                sink.write([7], codes[:1])
+            with pytest.raises(InputError, match="is closed"):
+                sink.write([7], codes[:1])
+        other.stdin.close()
+        assert other.wait() == 0
+    assert not list(tmp_path.rglob("*.lock"))
+    with pytest.raises(StorageError, match="holds codes already"):
+        open_sink(target, 20).commit()
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npy", "index"])
+def test_a_lock_that_was_removed_ends_the_sink_at_its_commit(kind, codes, tmp_path):
+    sink = fill(open_sink(f"{kind}:{tmp_path}/sink", 20), codes[:9])
+    sink.commit()
+    sink.write([77], codes[9:10])
+    [lock] = tmp_path.rglob("*.lock")
+    lock.unlink()
+    with pytest.raises(StorageError, match=r"\.sink\.lock, which kept others out, was removed"):
+        sink.commit()
+    with pytest.raises(InputError, match="is closed"):
+        sink.write([1], codes[:1])
+
+
+def test_a_generation_that_is_damaged_removes_nothing(opened, codes):
+    sink = fill(opened(), codes[:200])
+    state = sink.state()
+    fill(sink, codes[:20], np.arange(20))
+    sink.close()
+    there = content(sink)
+    [record] = sink.folder.glob(".*.generation")
+    whole, name = record.read_text(), sink._swap.files()[0].name
+    broken = [
+        whole.replace(name, name.replace(name[0], "q", 1)),
+        whole.replace('"generation": 1', '"generation": 3'),
+        whole.replace(f'"{name}"', "5"),
+        "[]",
+        "{}",
+        "[" * 5000,
+        whole[:-3],
+    ]
+    for text in broken:
+        assert text != whole
+        record.write_text(text)
+        with pytest.raises(StorageError, match=r"generation is damaged \(.*restore it, or begin"):
+            opened().resume(state)
+        assert content(sink) == there
+    record.write_text(whole)
+    first, *others = sink._swap.files()
+    first.rename(sink.folder / "elsewhere")
+    with pytest.raises(StorageError, match="is gone, and was written: restore it"):
+        opened().resume(state)
+    assert sink._swap.files() == others
+    (sink.folder / "elsewhere").rename(sink.folder / name)
+    again = opened()
+    again.resume(state)
+    fill(again, codes[:20], np.arange(20)).close()
+    assert content(again) == there
+
+
+def test_the_names_of_new_files_and_folders_reach_the_disk(opened, codes, monkeypatch, tmp_path):
+    """In which folders something was made, and which of them were brought to the disk after."""
+    synced, real = set(), os.fsync
+
+    def fsync(descriptor):
+        synced.add(os.stat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    sink = opened("a/b/c")
+    sink.write([1], codes[:1])
+    state = sink.state()
+    made = {tmp_path, tmp_path / "a", tmp_path / "a" / "b", sink.folder}
+    assert {path.stat().st_ino for path in made} <= synced
+    assert state["rows"] == 1
+    sink.close()
+
+
+def test_epochs_without_room_are_refused_and_change_nothing(opened, codes):
+    sink, late = opened(), Codes.known(codes.packed, 20, 2**31)
+    with pytest.raises(InputError, match=r"epoch 2147483648, and this sink takes epochs up to"):
+        sink.write(np.arange(500), late)
+    fill(sink, Codes.known(codes.packed, 20, 2**31 - 1)).close()
+    assert sink.rows == 500
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "postgresqll://me:hunter2@host/db",
+        "jsonl:postgresql://me:hunter2@host/db",
+        "postgresql:me:hunter2@host/db",
+        "postgresql:/me:hunter2@host/db",
+    ],
+)
+def test_a_url_that_names_no_sink_is_shown_without_its_password(target):
+    with pytest.raises(InputError, match="names no sink") as caught:
+        open_sink(target, 8)
+    assert "hunter2" not in str(caught.value)

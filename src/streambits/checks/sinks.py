@@ -103,6 +103,7 @@ def check_killed(factory: Factory, codes: Codes) -> None:
             sink.commit()
         with warnings.catch_warnings():  # of files that were left open
             warnings.simplefilter("ignore", ResourceWarning)
+            sink = None  # which also ends its locks, as the end of a process does
             sink = opened()
         if state is not None:
             sink.resume(state)

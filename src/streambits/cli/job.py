@@ -2,16 +2,17 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import typer
 
 import streambits
 from streambits.cli.standing import standing_on
+from streambits.errors import InputError
 from streambits.jobs.folder import Folder
 from streambits.jobs.logs import JsonLog, clean
 from streambits.jobs.rejects import Rejects
@@ -20,8 +21,15 @@ from streambits.jobs.standing import Standing, Watcher
 from streambits.jobs.work import Work
 from streambits.sinks import open_sink
 from streambits.streams.connect import Sink, Source
+from streambits.streams.urls import is_url, secrets_in, shown
 
 H = TypeVar("H", bound=logging.Handler)
+logger = logging.getLogger("streambits")
+VISIBLE = (
+    "a password on the command line can be seen by other users of this machine as long as the "
+    "command runs: give it in PGPASSWORD, ~/.pgpass or a service for PostgreSQL, or in "
+    "STREAMBITS_NATS_PASSWORD or STREAMBITS_NATS_TOKEN for NATS"
+)
 
 
 class Told(NamedTuple):
@@ -53,6 +61,8 @@ class Plan(NamedTuple):
 
 def run(plan: Plan, pace: Pace, told: Told) -> None:
     """Run a job, or go on with it, and say how it ended."""
+    if is_url(str(plan.out)):
+        raise InputError(f"--out is {shown(str(plan.out))}, a URL, and it must be a folder")
     with ExitStack() as stack:
         folder = stack.enter_context(Folder(plan.out, _description(plan), plan.names))
         watchers = stack.enter_context(watching(plan.verb, told))
@@ -71,17 +81,10 @@ def _sink(plan: Plan) -> Sink | None:
 
 
 def _description(plan: Plan) -> dict[str, Any]:
-    target = plan.to and _without_password(plan.to)
+    target = plan.to and shown(plan.to)
     sink = {} if plan.bits is None else {"sink": target or "codes"}
     source = plan.source.identity()
     return {"verb": plan.verb, "settings": plan.settings, "source": source, **sink}
-
-
-def _without_password(target: str) -> str:
-    parts = urlsplit(target)
-    if "://" not in target:
-        return target
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 @contextmanager
@@ -102,13 +105,14 @@ def watching(verb: str, told: Told) -> Iterator[list[Watcher]]:
             stack.enter_context(_logging(logging.NullHandler()))
         else:
             watchers.append(stack.enter_context(standing_on()))
+        if any(map(secrets_in, sys.argv[1:])):
+            logger.warning(VISIBLE)
         yield watchers
 
 
 @contextmanager
 def _logging(log: H) -> Iterator[H]:
     """What the library logs goes there and nowhere else."""
-    logger = logging.getLogger("streambits")
     before = logger.propagate
     logger.addHandler(log)
     logger.propagate = False

@@ -1,9 +1,9 @@
 """Where a job stands, and what it has made, as plain values."""
 
-import fcntl
 from pathlib import Path
 from typing import Any
 
+from streambits._locks import is_held
 from streambits.cli.describing import Facts, describe, of_codes
 from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in
@@ -19,7 +19,7 @@ LEARNING = ("learn", "online")  # verbs that leave a model
 def of_job(folder: Path) -> Facts:
     """Where a job stands, and all that it has made."""
     told: Facts = {"kind": "job", "job": description(folder) or {}}
-    told["running"] = is_locked(folder / "lock")
+    told["running"] = is_held(folder / "lock")
     if (folder / KEPT).exists():
         kept = load(folder / KEPT)
         if not isinstance(kept, Checkpoint):
@@ -43,15 +43,3 @@ def _finished(folder: Path, job: Facts, kept: Checkpoint) -> bool | None:
 def _endless(source: Any) -> bool:
     """Whether it is a broker, whose end is only the last message there was."""
     return isinstance(source, dict) and any(name in source for name in BROKERS)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether some process holds a lock on the file."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False

@@ -23,6 +23,7 @@ from streambits.cli.reencode import reencode
 from streambits.cli.search import search
 from streambits.cli.tune import tune
 from streambits.errors import StreambitsError
+from streambits.streams.urls import without_urls
 
 app = typer.Typer(
     name="streambits",
@@ -69,7 +70,8 @@ def main() -> None:
     try:
         app()
     except StreambitsError as error:
-        typer.echo(f"streambits: {' '.join(str(error).split())}", err=True)
+        told = without_urls(str(error), sys.argv[1:])
+        typer.echo(f"streambits: {' '.join(told.split())}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -14,6 +14,7 @@ from streambits.interop.parquet import to_parquet
 from streambits.sinks.given import last_of_each
 from streambits.storage import load, save
 from streambits.streams.code_files import read_codes
+from streambits.streams.urls import is_url, shown
 
 KINDS = {
     ".parquet": "parquet",
@@ -31,6 +32,8 @@ def kind_of(where: str) -> str:
     path = Path(where)
     if where == "-":
         return "lines"
+    if is_url(where):
+        raise InputError(f"{shown(where)} is a URL, and codes are read from files and folders")
     if not path.exists():
         raise StorageError(f"{where} does not exist")
     if not path.is_dir():

@@ -1,5 +1,6 @@
 """Where a long command stands, on stderr: live in a terminal, plain lines elsewhere."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from streambits.evaluation.online import Step
+from streambits.streams.urls import without_urls
 
 
 def stderr() -> Console:
@@ -30,6 +32,7 @@ def streaming(console: Console, title: str) -> Iterator[Callable[[Step], None]]:
 @contextmanager
 def working(console: Console, title: str) -> Iterator[None]:
     """Says what is going on until it is over."""
+    title = without_urls(title, sys.argv[1:])
     if not console.is_interactive:
         console.print(title)
         yield

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from streambits._files import replacing, sync_folder
+from streambits._files import make_folder, replacing, sync_folder
+from streambits._locks import Lock, supported
 from streambits.errors import StorageError
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.differences import Names, differences
@@ -17,28 +20,30 @@ from streambits.streams.code_files import read_codes
 FORMAT = 1
 TOLD = 3  # differences that a message names
 REMEDY = "restore it, or choose another folder"
+DEEPEST = 32  # objects in one another in job.json; ours has five
+LEFT = re.compile(r"\..+?\.(\d+)(\.\d+)?\.new")  # a file or folder that a process was writing
 
 
 class Folder:
-    """job.json, lock and checkpoint.safetensors; used as a context, in which it is locked.
+    """job.json and checkpoint.safetensors, and while it is in use lock; used as a context.
 
     job: a JSON value that says what the job is: verb, settings, source and sink. A folder of
     another job is refused, unless that has kept nothing, and so is one that another process works
-    in. names: what the user called some of the settings, such as the file of a model; others may
-    be given later.
+    in: one may read it at any time. names: what the user called some of the settings, such as the
+    file of a model; others may be given later.
     """
 
     def __init__(self, path: str | Path, job: dict[str, Any], names: Names | None = None) -> None:
         self.path = Path(path)
         told = {"names": names} if names else {}
         self.job = json.loads(json.dumps({"format": FORMAT, **job, **told}))
-        self._lock: int | None = None
+        self._lock: Lock | None = None
 
     def __enter__(self) -> Self:
         self._check_empty()
         with told(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(self.path / "lock")
+            make_folder(self.path)
+            self._lock = _locked(self.path)
         try:
             self._own()
         except BaseException:
@@ -48,7 +53,7 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def checkpoint(self) -> Checkpoint | None:
@@ -62,6 +67,8 @@ class Folder:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """From now on this is where the job is."""
+        if self._lock is not None:
+            self._lock.check()
         save(checkpoint, self._kept)
 
     @property
@@ -85,8 +92,7 @@ class Folder:
         elif found := self._differences(there):
             self._take_over(found)
         with told(self.path):
-            for left in self.path.glob(".*.new"):  # by one that was killed
-                left.unlink()
+            _clear(self.path)
 
     def _describe(self) -> None:
         with replacing(self.path / "job.json") as new:
@@ -131,27 +137,36 @@ def told(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} cannot be used: {error.strerror or error}") from error
 
 
-def _locked(path: Path) -> int:
-    """A lock that ends with this process, however it ends."""
+def _locked(folder: Path) -> Lock:
+    if not supported():
+        raise StorageError("jobs lock their folder, which needs Linux, macOS or another Unix")
+    does, remedy = f"works on the job in {folder}", "wait until it is done, or stop it"
+    return Lock(folder / "lock", does, remedy)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what processes left that were killed; what others are writing stays."""
+    for path in folder.glob(".*.new"):
+        named = LEFT.fullmatch(path.name)
+        if named is None or _runs(int(named[1])):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is another process by that number."""
+    if process == os.getpid():
+        return False
     try:
-        import fcntl  # noqa: PLC0415 - not on every system
-    except ImportError:
-        raise StorageError(
-            "jobs lock their folder, which needs Linux, macOS or another Unix"
-        ) from None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(descriptor, 20).decode().strip()
-        os.close(descriptor)
-        raise StorageError(
-            f"another process{f' ({holder})' if holder else ''} works on the job in {path.parent}: "
-            f"wait until it is done, or stop it"
-        ) from None
-    os.truncate(descriptor, 0)
-    os.write(descriptor, str(os.getpid()).encode())
-    return descriptor
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def description(folder: Path) -> dict[str, Any] | None:
@@ -161,10 +176,37 @@ def description(folder: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged ({error}): {REMEDY}") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    if not isinstance(found, dict):
-        raise StorageError(f"{path} is damaged (it holds no object): {REMEDY}")
-    return found
+    wrong = _wrong(found)
+    if wrong:
+        raise StorageError(f"{path} is damaged ({wrong}): {REMEDY}")
+    return dict(found)
+
+
+def _wrong(job: Any) -> str:
+    """In what a description is none; empty text if all is well."""
+    if not isinstance(job, dict):
+        return "it is not an object"
+    if _too_deep(job):
+        return f"more than {DEEPEST} objects are in one another"
+    for name, kind in (("settings", dict), ("names", dict), ("verb", str), ("sink", str)):
+        if not isinstance(job.get(name, kind()), kind):
+            return f"its {name} is {str(job[name])[:40]!r}"
+    if not all(isinstance(name, str) for name in job.get("names", {}).values()):
+        return "its names are not texts"
+    source = job.get("source")
+    files = source.get("files", []) if isinstance(source, dict) else []
+    if not isinstance(files, list) or not all(isinstance(f, list) and f for f in files):
+        return "its source has files that are not lists of name and size"
+    return ""
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [one for part in inner for one in part if isinstance(one, dict | list)]
+    return bool(level)

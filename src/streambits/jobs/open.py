@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from streambits.errors import InputError
 from streambits.streams.connect import Source
 from streambits.streams.sources import open_source
+from streambits.streams.urls import is_url, shown
 
 BROKERS = {"nats": "NatsSource", "tls": "NatsSource", "kafka": "KafkaSource"}
 
@@ -24,7 +25,7 @@ class Reading(NamedTuple):
 
 def open_any(paths: list[str], how: Reading) -> Source:
     """Files, folders and globs; - for standard input; nats:// or kafka:// for a broker."""
-    schemes = [path.partition("://")[0] for path in paths if "://" in path]
+    schemes = [path.partition("://")[0] for path in paths if is_url(path)]
     if not schemes:
         live = [name for name in ("follow", "idle") if getattr(how, name)]
         if live:
@@ -33,7 +34,9 @@ def open_any(paths: list[str], how: Reading) -> Source:
         return open_source(paths, columns=names, ids=how.ids, format=how.format)
     if len(paths) > 1 or schemes[0] not in BROKERS:
         known = ", ".join(f"{scheme}://" for scheme in BROKERS)
-        raise InputError(f"{' '.join(paths)} is no source: name files, or one of {known}")
+        raise InputError(
+            f"{' '.join(map(shown, paths))} is no source: name files, or one of {known}"
+        )
     return _broker(paths[0], schemes[0], how)
 
 

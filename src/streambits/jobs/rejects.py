@@ -16,7 +16,7 @@ class Rejects:
     """A file of lines such as {"where": "a.csv:7", "reason": "...", "text": "..."}.
 
     skip: put rows aside; otherwise the first one is an error. length: of the file, in bytes.
-    The file is made when it is needed.
+    The file is made when it is needed, for its owner alone: it holds rows as they came.
     """
 
     def __init__(self, path: Path | None, *, skip: bool) -> None:
@@ -76,6 +76,10 @@ class Rejects:
 
     def _open(self) -> BinaryIO:
         if self._file is None:
-            self._file = self._named.open("ab")
+            self._file = open(self._named, "ab", opener=_private)  # noqa: SIM115
             sync_folder(self._named.parent)
         return self._file
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

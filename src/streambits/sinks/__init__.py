@@ -20,6 +20,7 @@ from typing import Any
 
 from streambits.errors import InputError
 from streambits.streams.connect import Sink
+from streambits.streams.urls import is_url, shown
 
 __all__ = ["open_sink"]
 
@@ -69,12 +70,12 @@ def _kind(target: str) -> tuple[str, str]:
     if target.startswith(URLS):
         return "postgres", target
     kind, colon, path = target.partition(":")
-    if colon and kind in CLASSES:
+    if colon and kind in CLASSES and not is_url(path):
         return kind, path
-    if "://" in target:
+    if is_url(target):
         raise InputError(
-            f"{target!r} names no sink: choose a path, or one of {', '.join(CLASSES)} and a colon "
-            f"before it"
+            f"{shown(target)!r} names no sink: choose a path, or one of {', '.join(CLASSES)} and a "
+            f"colon before it"
         )
     if target.endswith(".npy"):
         raise InputError(

@@ -1,21 +1,20 @@
 """Appending: what sinks have in common that append rows to files."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes, as_bits
-from streambits.errors import InputError, StorageError
+from streambits.codes import Codes
+from streambits.errors import StorageError
+from streambits.sinks.file_sink import FileSink
 from streambits.sinks.given import Rows, as_given, last_of_each
 from streambits.sinks.swap import Swap
 
 
-class Appending(ABC):
+class Appending(FileSink, ABC):
     """A sink of files that can say where it is and go back there.
 
     `state()` commits, and gives plain values. After `resume(state)`, in any later process, the
@@ -30,31 +29,28 @@ class Appending(ABC):
     then what had been written since is replaced as it comes again, and the end is the same.
     """
 
-    kind: str
-
     def __init__(self, path: str | Path, bits: int, folder: Path, *ours: str) -> None:
-        self.path, self.bits, self.folder = Path(path), as_bits(bits), folder
-        self.name = f"{self.kind}:{path}"
+        super().__init__(path, bits, folder)
         self.rows = 0
         self._swap = Swap(folder, self.path.name, *ours)
         self._last: int | None = None
         self._ascending = True
-        self._begun = self._closed = False
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        chosen = as_given(ids, codes, self.bits)
+        rows = Rows.of(as_given(ids, codes, self.bits), codes)
         self._begin()
-        if len(chosen):
+        if len(rows.ids):
             with self._told():
-                self._append(Rows.of(chosen, codes))
-            self.rows += len(chosen)
-            self._note(chosen)
+                self._append(rows)
+            self.rows += len(rows.ids)
+            self._note(rows.ids)
 
     def commit(self) -> None:
         """Make everything written so far last."""
         self._begin()
         with self._told():
+            self._check_lock()
             self._flush()
 
     def close(self) -> None:
@@ -65,8 +61,7 @@ class Appending(ABC):
         with self._told():
             if not self._ascending:
                 self._settle()
-            self._release()
-        self._closed = True
+            self._let_go()
 
     def state(self) -> dict[str, Any]:
         """Commit, and say where this is."""
@@ -85,7 +80,7 @@ class Appending(ABC):
         """Go back to where `state()` was called."""
         self._check(state)
         with self._told():
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._take()
             self._begun = True
             if self._swap.generation > state["generation"]:
                 self._swap.finish()
@@ -106,33 +101,18 @@ class Appending(ABC):
                 )
 
     def _begin(self) -> None:
-        if self._closed:
-            raise InputError(f"{self.name} is closed: open it again, and resume")
+        self._check_open()
         if self._begun:
             return
         with self._told():
-            found = self._swap.generation or self._found()
-        if found:
-            raise StorageError(
-                f"{self.path} holds codes already: choose another place, or remove them"
-            )
-        with self._told():
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._take()
+            if self._swap.generation or self._found():
+                raise StorageError(
+                    f"{self.path} holds codes already: choose another place, or remove them"
+                )
             self._swap.clear()
             self._cut({"rows": 0, **self._more()})
         self._begun = True
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Trouble ends this sink: what was written when it came is not known."""
-        try:
-            with told(self.path):
-                yield
-        except StorageError:
-            self._closed = True
-            with suppress(OSError):
-                self._release()
-            raise
 
     def _note(self, ids: NDArray[np.int64]) -> None:
         higher = self._last is None or ids[0] > self._last
@@ -172,9 +152,6 @@ class Appending(ABC):
     def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
         """Write the chosen rows to new files; gives their names."""
 
-    def _release(self) -> None:  # noqa: B027 - not all have something open
-        pass
-
     def _fixed(self) -> dict[str, Any]:
         """Settings that must not change."""
         return {}
@@ -182,12 +159,3 @@ class Appending(ABC):
     def _more(self) -> dict[str, Any]:
         """What else belongs to the state."""
         return self._fixed()
-
-
-@contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Trouble with the disk in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error

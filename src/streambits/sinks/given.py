@@ -10,6 +10,8 @@ from streambits._arrays import as_ids
 from streambits.codes import Coded, Codes
 from streambits.errors import InputError
 
+LAST = int(np.iinfo(np.int32).max)  # epoch
+
 
 class Rows(NamedTuple):
     """Rows of codes in their order. ids: (n,); packed: (n, bytes); epochs: (n,)."""
@@ -20,6 +22,12 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, ids: NDArray[np.int64], codes: Codes) -> "Rows":
+        """Rows of one epoch, which must have room in 32 bits."""
+        if codes.epoch > LAST:
+            raise InputError(
+                f"codes are of epoch {codes.epoch}, and this sink takes epochs up to {LAST:,}: "
+                f"use an index"
+            )
         return cls(ids, codes.packed, np.full(len(ids), codes.epoch, np.int32))
 
     @classmethod

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes, as_bits
+from streambits.codes import Codes
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.sinks.appending import told
+from streambits.sinks.file_sink import FileSink
 from streambits.sinks.given import as_given, last_of_each
 from streambits.sinks.swap import Swap
 from streambits.storage import load, save
 
 
-class IndexSink:
+class IndexSink(FileSink):
     """A HammingIndex, gathered in memory and written whole at every commit: for what fits there.
 
     `state()` and `resume(state)` are as in `Appending`, but for what was committed after the state:
@@ -26,13 +26,11 @@ class IndexSink:
     kind = "index"
 
     def __init__(self, path: str | Path, bits: int, **options: Any) -> None:
-        self.path, self.bits = Path(path), as_bits(bits)
-        self.name = f"{self.kind}:{path}"
+        super().__init__(path, bits, Path(path).parent)
         self.index = HammingIndex(self.bits, **options)
-        self._swap = Swap(self.path.parent, self.path.name, escape(self.path.name))
+        self._swap = Swap(self.folder, self.path.name, escape(self.path.name))
         self._highest: int | None = None  # id in the index
         self._epoch = 0
-        self._begun = False
         self._changed = True
 
     def write(self, ids: Any, codes: Codes) -> None:
@@ -53,15 +51,17 @@ class IndexSink:
     def commit(self) -> None:
         """Write the file anew, if there is something new."""
         self._begin()
-        if self._changed:
-            with told(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._told():
+            self._check_lock()
+            if self._changed:
                 self._save()
         self._changed = False
 
     def close(self) -> None:
-        """Commit."""
-        self.commit()
+        """Commit, and let go."""
+        if not self._closed:
+            self.commit()
+            self._let_go()
 
     def state(self) -> dict[str, Any]:
         """Commit, and say what there is."""
@@ -75,11 +75,16 @@ class IndexSink:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on with what was committed."""
-        self._swap.clear()
-        self._begun, self._changed, self._epoch = True, True, state["epoch"]
-        if state["rows"]:
-            self.index = self._load()
-            self._highest = max(self.index, default=None)
+        with self._told():
+            self._take()
+            self._swap.clear()
+            self._begun, self._changed, self._epoch = True, True, state["epoch"]
+            if state["rows"]:
+                self.index = self._load()
+                self._highest = max(self.index, default=None)
+            self._check(state)
+
+    def _check(self, state: dict[str, Any]) -> None:
         if (self.index.bits, state["kind"]) != (self.bits, self.kind):
             raise StorageError(f"{self.path} has codes of {self.index.bits} bits, not {self.bits}")
         if len(self.index) < state["rows"]:
@@ -88,13 +93,16 @@ class IndexSink:
             )
 
     def _begin(self) -> None:
+        self._check_open()
         if self._begun:
             return
-        if self.path.exists() and len(self._load()):
-            raise StorageError(
-                f"{self.path} holds codes already: choose another place, or remove them"
-            )
-        self._swap.clear()
+        with self._told():
+            self._take()
+            if self.path.exists() and len(self._load()):
+                raise StorageError(
+                    f"{self.path} holds codes already: choose another place, or remove them"
+                )
+            self._swap.clear()
         self._begun = True
 
     def _there(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:

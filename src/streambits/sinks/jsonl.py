@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._files import replacing
+from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.sinks.appending import Appending
 from streambits.sinks.given import Rows
@@ -84,7 +84,10 @@ class JsonlSink(Appending):
 
     def _open(self) -> BinaryIO:
         if self._file is None:
-            self._file = self.path.open("r+b" if self.path.exists() else "x+b")
+            new = not self.path.exists()
+            self._file = self.path.open("x+b" if new else "r+b")
+            if new:
+                sync_folder(self.folder)
         return self._file
 
     def _release(self) -> None:

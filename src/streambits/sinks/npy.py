@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._files import replacing
+from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.sinks.appending import Appending
 from streambits.sinks.given import Rows
@@ -55,6 +55,7 @@ class NpySink(Appending):
             self._files.append(path.open("r+b" if path.exists() else "x+b"))
             self._files[-1].truncate(needed)
             self._files[-1].seek(needed)
+        sync_folder(self.folder)  # of files that are new
         self._flush()
 
     def _adopt(self) -> int:

@@ -1,8 +1,11 @@
 """Swap: files that take the place of others together."""
 
 import json
+import zlib
+from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from streambits._files import replacing
 from streambits.errors import StorageError
@@ -35,12 +38,15 @@ class Swap:
         """The new files by these names take the place of all that are ours."""
         record = {"generation": self.generation + 1, "files": names}
         with replacing(self._list) as file:
-            file.write(json.dumps(record).encode())
+            file.write(json.dumps(record | {"check": _check(record)}).encode())
         self.finish()
 
     def finish(self) -> None:
         """Rename what is left to rename; drop what is not in the list."""
         generation, names = self._read()
+        for name in names:  # before anything is removed
+            if not self._beside(name, generation).exists() and not (self.folder / name).exists():
+                raise StorageError(f"{self.folder / name} is gone, and was written: restore it")
         for name in names:
             beside = self._beside(name, generation)
             if beside.exists():
@@ -54,7 +60,8 @@ class Swap:
         for pattern in (*self.ours, escape(self._list.name)):
             for dots in (".", ".."):
                 for path in self.folder.glob(f"{dots}{pattern}.*.new"):
-                    path.unlink()
+                    if not path.is_dir():
+                        path.unlink()
 
     def files(self) -> list[Path]:
         """Those that are ours, in the order of their names."""
@@ -67,8 +74,21 @@ class Swap:
     def _read(self) -> tuple[int, list[str]]:
         try:
             record = json.loads(self._list.read_bytes())
-            return record["generation"], record["files"]
         except FileNotFoundError:
             return 0, []
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{self._list} is damaged: {error!r}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(str(error)) from error
+        if not isinstance(record, dict) or record.pop("check", None) != _check(record):
+            raise self._damaged("its checksum is wrong")
+        strange = [n for n in record["files"] if not any(fnmatchcase(n, p) for p in self.ours)]
+        if strange:
+            raise self._damaged(f"it lists {strange[0]!r}")
+        return int(record["generation"]), list(record["files"])
+
+    def _damaged(self, why: str) -> StorageError:
+        return StorageError(f"{self._list} is damaged ({why}): restore it, or begin a new job")
+
+
+def _check(record: dict[str, Any]) -> int:
+    """A checksum of what else is in the small file."""
+    return zlib.crc32(json.dumps(record, sort_keys=True).encode())

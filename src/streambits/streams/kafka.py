@@ -1,15 +1,16 @@
 """Kafka: a topic as a source of rows."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.streams.connect import Chunk, Reject
 from streambits.streams.messages import Message, Parser
 from streambits.streams.patience import DEFAULT, Patience
+from streambits.streams.urls import Url, secrets_in, shown, without
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -20,6 +21,9 @@ Some = tuple[list[Message], tuple[Reject, ...]]
 ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
 SHIFT = 48  # bits of an id that are the offset; those above are the partition
+EXAMPLE = "kafka://host:9092,host:9092/topic"
+PREFIX = "STREAMBITS_KAFKA_"  # of variables, such as STREAMBITS_KAFKA_SASL_PASSWORD
+SECRET = ("password", "secret", "jaas", "key.pem", "token")  # in names of librdkafka's settings
 SETTINGS = {
     "group.id": "streambits",  # the client wants one; nothing is committed to it
     "enable.auto.commit": False,
@@ -69,20 +73,38 @@ class KafkaSource:
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
         self.follow = follow or idle is not None
         self.config = dict(config or {})
-        self.name = f"kafka://{servers}/{topic}"
-        self.patience = Patience(patience, self.name).seconds
+        self.name = f"{shown(f'kafka://{servers}')}/{topic}"
+        self.secrets = secrets_in(f"kafka://{servers}") + tuple(
+            str(value) for name, value in self.config.items() if any(s in name for s in SECRET)
+        )
+        self.patience = self.waiting(patience).seconds
         self._parser = Parser(**parsing)
         self._lag: int | None = None
 
     @classmethod
     def from_url(cls, url: str, **settings: Any) -> Self:
-        """From kafka://host:port,host:port/topic."""
-        parts = urlsplit(url)
-        return cls(parts.netloc, parts.path.strip("/"), **settings)
+        """From kafka://host:port,host:port/topic.
+
+        Settings of librdkafka, such as who logs in, are taken from the environment, unless `config`
+        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
+        """
+        parts = Url.parse(url, EXAMPLE)
+        if parts.user is not None or parts.password is not None or parts.query:
+            raise InputError(
+                f"{shown(url)} must have hosts and a topic only: who logs in and other settings "
+                f"come from the environment, such as {PREFIX}SASL_USERNAME, {PREFIX}SASL_PASSWORD, "
+                f"{PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL"
+            )
+        config = from_environment(os.environ) | dict(settings.pop("config", None) or {})
+        return cls(parts.hosts, parts.path.strip("/"), config=config, **settings)
 
     @property
     def length(self) -> None:
         """Not known: a topic grows."""
+
+    def waiting(self, seconds: float | None = None) -> Patience:
+        """Patience for the brokers, by default as much as this was given."""
+        return Patience(self.patience if seconds is None else seconds, self.name, self.secrets)
 
     @property
     def lag(self) -> int | None:
@@ -146,7 +168,8 @@ class _Link:
         try:
             self._consumer = Consumer(settings | source.config)
         except KafkaException as error:
-            raise InputError(f"{source.name} cannot be read: {_said(error)}") from error
+            reason = without(_said(error), source.secrets)
+            raise InputError(f"{source.name} cannot be read: {reason}") from error
 
     @property
     def lag(self) -> int:
@@ -161,7 +184,7 @@ class _Link:
         try:
             found = self._topics()
         except KafkaException as error:
-            raise Patience(0, self.source.name).unreachable(_said(error)) from error
+            raise self.source.waiting(0).unreachable(_said(error)) from error
         topic = found.topics.get(self.source.topic)
         if topic is None or not topic.partitions:
             raise InputError(f"there is no topic for {self.source.name}: check its name")
@@ -178,7 +201,7 @@ class _Link:
 
     def stretch(self, partition: int, end: int) -> Iterator[Some]:
         """A partition from where it is up to an end."""
-        patience = Patience(self.source.patience, self.source.name)
+        patience = self.source.waiting()
         while self.places.get(partition, 0) < end:
             gone, well = self._start(partition, end), True
             if gone:
@@ -241,7 +264,7 @@ class _Link:
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask until there is an answer, as long as patience lasts."""
-        patience = Patience(self.source.patience, self.source.name)
+        patience = self.source.waiting()
         while True:
             try:
                 answer = question()
@@ -253,6 +276,19 @@ class _Link:
 
     def _note(self, error: KafkaError) -> None:
         self.reason = error.str()
+
+
+def from_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Settings of librdkafka that variables give: small letters, with dots for the underscores.
+
+    >>> from_environment({"STREAMBITS_KAFKA_SASL_USERNAME": "me", "HOME": "/"})
+    {'sasl.username': 'me'}
+    """
+    return {
+        name.removeprefix(PREFIX).lower().replace("_", "."): value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and value
+    }
 
 
 def _said(error: KafkaException) -> str:

@@ -1,17 +1,18 @@
 """NATS JetStream: a stream as a source of rows."""
 
 import concurrent.futures
+import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.streams.connect import Chunk, Reject
 from streambits.streams.loop import Loop
 from streambits.streams.messages import Message, Parser
-from streambits.streams.patience import DEFAULT, Patience, place, said
+from streambits.streams.patience import DEFAULT, Patience
+from streambits.streams.urls import Url, secrets_in, shown, without
 
 try:
     import nats
@@ -22,6 +23,13 @@ except ImportError:
 
 LOST = (nats.errors.Error, OSError, concurrent.futures.CancelledError)
 REFUSED = (nats.errors.AuthorizationError, BadRequestError)
+EXAMPLE = "nats://host:4222/stream?subject=name"
+VARIABLES = {  # in the environment, and what `nats.connect` calls it
+    "STREAMBITS_NATS_USER": "user",
+    "STREAMBITS_NATS_PASSWORD": "password",
+    "STREAMBITS_NATS_TOKEN": "token",
+    "STREAMBITS_NATS_CREDENTIALS": "user_credentials",
+}
 WAIT = 1.0  # seconds for messages to come
 UNUSED = 300.0  # seconds after which the server forgets a reader that was killed
 
@@ -56,30 +64,44 @@ class NatsSource:
         **parsing: Any,
     ) -> None:
         self.servers = [one.strip() for one in server.split(",")]
+        for one in self.servers:
+            Url.parse(one if "://" in one else f"nats://{one}", EXAMPLE)
         self.stream, self.subject = stream, subject
         self.batch = as_count(batch, "batch")
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
         self.follow = follow or idle is not None
         self.options = dict(options or {})
-        self.name = f"nats://{','.join(map(place, self.servers))}/{stream}"
-        self.patience = Patience(patience, self.name).seconds
+        url = server if "://" in server else f"nats://{server}"
+        self.name = f"{shown(url).rstrip('/')}/{stream}"
+        hidden = [self.options.get(name) for name in ("password", "token")]
+        self.secrets = secrets_in(url) + tuple(text for text in hidden if isinstance(text, str))
+        self.patience = self.waiting(patience).seconds
         self._parser = Parser(**parsing)
         self._lag: int | None = None
 
     @classmethod
     def from_url(cls, url: str, **settings: Any) -> Self:
-        """From nats://user:password@host:port/stream?subject=name."""
-        parts = urlsplit(url)
-        subject = parse_qs(parts.query).get("subject", [None])[0]
-        return cls(
-            f"{parts.scheme}://{parts.netloc}",
-            parts.path.strip("/"),
-            **({"subject": subject} | settings),
-        )
+        """From nats://user:password@host:port,host:port/stream?subject=name.
+
+        Who logs in may also be said by the environment, in STREAMBITS_NATS_USER and
+        STREAMBITS_NATS_PASSWORD, in STREAMBITS_NATS_TOKEN, or by a file of credentials in
+        STREAMBITS_NATS_CREDENTIALS; `options`, and then the URL, go before it.
+        """
+        parts = Url.parse(url, EXAMPLE)
+        if parts.query.keys() - {"subject"}:
+            raise InputError(f"{shown(url)} must have no setting but subject: write {EXAMPLE}")
+        options = _login(parts) | dict(settings.pop("options", None) or {})
+        servers = ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(","))
+        settings = {"subject": parts.query.get("subject"), "options": options} | settings
+        return cls(servers, parts.path.strip("/"), **settings)
 
     @property
     def length(self) -> None:
         """Not known: a stream grows."""
+
+    def waiting(self, seconds: float | None = None) -> Patience:
+        """Patience for the server, by default as much as this was given."""
+        return Patience(self.patience if seconds is None else seconds, self.name, self.secrets)
 
     @property
     def lag(self) -> int | None:
@@ -93,7 +115,7 @@ class NatsSource:
             try:
                 info = loop.do(reader.look())
             except LOST as error:
-                raise Patience(0, self.name).unreachable(error) from error
+                raise self.waiting(0).unreachable(error) from error
             finally:
                 loop.do(reader.close())
         created = info.created.isoformat() if info.created else None
@@ -124,7 +146,7 @@ class NatsSource:
     def _batches(
         self, loop: Loop, reader: "_Reader"
     ) -> Iterator[tuple[list[Message], tuple[Reject, ...]]]:
-        patience, heard = Patience(self.patience, self.name), time.monotonic()
+        patience, heard = self.waiting(), time.monotonic()
         while not reader.finished:
             try:
                 messages, lost = loop.do(reader.fetch())
@@ -171,7 +193,18 @@ class _Reader:
     async def look(self) -> Any:
         """What the server says of the stream."""
         if self._link is None:
-            self._link = await nats.connect(
+            self._link = await self._connect()
+        try:
+            return await self._link.jetstream().stream_info(self.source.stream)
+        except NotFoundError:
+            raise InputError(
+                f"the server has no stream for {self.source.name}: check its name, or create it"
+            ) from None
+
+    async def _connect(self) -> Any:
+        link = nats.NATS()
+        try:
+            await link.connect(
                 self.source.servers,
                 error_cb=self._note,
                 allow_reconnect=False,
@@ -179,12 +212,10 @@ class _Reader:
                 reconnect_time_wait=0,
                 **self.source.options,
             )
-        try:
-            return await self._link.jetstream().stream_info(self.source.stream)
-        except NotFoundError:
-            raise InputError(
-                f"the server has no stream for {self.source.name}: check its name, or create it"
-            ) from None
+        except LOST:  # one that is not let in is left open
+            await link.close()
+            raise
+        return link
 
     async def fetch(self) -> tuple[list[Message], tuple[Reject, ...]]:
         """The next messages, few or none if none come for a second; and what is lost before."""
@@ -225,7 +256,8 @@ class _Reader:
                 info.name, self.source.stream, pending_bytes_limit=0
             )
         except REFUSED as error:
-            raise InputError(f"{self.source.name} refuses to be read: {said(error)}") from error
+            reason = without(error, self.source.secrets)
+            raise InputError(f"{self.source.name} refuses to be read: {reason}") from error
         self.opened, self.pending, self._came = True, info.num_pending, 0
         return lost
 
@@ -262,3 +294,12 @@ class _Reader:
 
     async def _note(self, error: Exception) -> None:
         self.reason = error
+
+
+def _login(url: Url) -> dict[str, str]:
+    """Who logs in, as `nats.connect` wants it: by the URL, or else by the environment."""
+    told = {name: os.environ[key] for key, name in VARIABLES.items() if os.environ.get(key)}
+    if url.user is None:
+        return told
+    password = told.get("password") if url.password is None else url.password
+    return {"token": url.user} if password is None else {"user": url.user, "password": password}

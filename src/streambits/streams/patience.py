@@ -2,10 +2,11 @@
 
 import logging
 import time
-from urllib.parse import urlsplit
+from collections.abc import Iterable
 
 from streambits._arrays import as_number
 from streambits.errors import UnreachableError
+from streambits.streams.urls import without
 
 logger = logging.getLogger("streambits")
 FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
@@ -15,12 +16,13 @@ DEFAULT = 60.0
 class Patience:
     """Waits between tries, longer each time, and gives up when that took `seconds` in all.
 
-    what: the server, as a message should name it, without its password.
+    what: the server, as a message should name it, without its password. secrets: what is taken out
+    of the reasons that a client gives.
     """
 
-    def __init__(self, seconds: float, what: str) -> None:
+    def __init__(self, seconds: float, what: str, secrets: Iterable[str] = ()) -> None:
         self.seconds = as_number(seconds, "patience", least=0)
-        self.what = what
+        self.what, self.secrets = what, tuple(secrets)
         self._since: float | None = None
         self._pause = FIRST
 
@@ -31,7 +33,7 @@ class Patience:
             raise self.unreachable(reason)
         if self._since is None:
             self._since = now
-            told = (self.what, said(reason), self.seconds)
+            told = (self.what, without(reason, self.secrets), self.seconds)
             logger.warning("%s cannot be reached (%s): trying again for %g s", *told)
         left = self._since + self.seconds - now
         if left <= 0:
@@ -48,18 +50,8 @@ class Patience:
     def unreachable(self, reason: object) -> UnreachableError:
         """What to raise when it is not waited for."""
         waited = "" if self._since is None else f" for {time.monotonic() - self._since:.0f} s"
+        said = without(reason, self.secrets)
         return UnreachableError(
-            f"{self.what} cannot be reached{waited} ({said(reason)}): what was committed is safe, "
-            f"and the same command continues once the server is there"
+            f"{self.what} cannot be reached{waited} ({said}): what was committed is safe, and the "
+            f"same command continues once the server is there"
         )
-
-
-def said(reason: object) -> str:
-    """An error in one line; those without words by their kind."""
-    text = " ".join(str(reason).split())
-    return text or type(reason).__name__
-
-
-def place(url: str) -> str:
-    """Host and port of a URL, without who logs in."""
-    return urlsplit(url if "//" in url else f"//{url}").netloc.rpartition("@")[2]

@@ -19,6 +19,7 @@ from streambits.streams.sources.parts import Options, Reader
 from streambits.streams.sources.paths import expand
 from streambits.streams.sources.stdin import StandardInput
 from streambits.streams.sources.vecs import ByteVecs, Vecs
+from streambits.streams.urls import is_url, shown
 
 __all__ = ["FORMATS", "open_source"]
 
@@ -69,6 +70,9 @@ def open_source(
     listed = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not listed:
         raise InputError("paths is empty: name a file, a folder or a glob")
+    urls = [path for path in listed if is_url(path)]
+    if urls:
+        raise InputError(f"{shown(urls[0])} is a URL, and files, folders and globs are read here")
     if "-" in listed:
         return _standard_input(listed, format or "csv", options)
     found = [file for path in listed for file in expand(path, lambda n: bool(format or _format(n)))]
