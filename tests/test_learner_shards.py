@@ -99,3 +99,25 @@ def test_shards_of_other_settings_are_refused_and_change_nothing(name, train, ro
     with pytest.raises(MergeError, match=word):
         left.merge(right)
     assert fingerprint(left) == before
+
+
+def copy_of(learner):
+    return Learner.from_state(learner.state())
+
+
+def test_a_learner_does_not_merge_with_its_copy(method, build, train, rows, fingerprint):
+    for count in (10, 2048, 3000):
+        learner = build(method, train).learn(rows[:count])
+        before, seen = fingerprint(learner), learner.seen
+        for other in (learner, copy_of(learner)):
+            with pytest.raises(MergeError, match=f"the same {seen} rows"):
+                learner.merge(other)
+        assert fingerprint(learner) == before
+        learner.merge(copy_of(learner).learn(rows[count : count + 1]))
+        assert learner.seen == 2 * seen + 1
+
+
+def test_empty_learners_merge_with_their_copies(train, rows):
+    learner = sb.ssbc(train, 8)
+    assert learner.merge(copy_of(learner)).seen == 0
+    assert learner.merge(learner.fresh().learn(rows[:5])).seen == 5

@@ -199,6 +199,8 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
     The results, and their order, are the same for any number of threads.
     light: the work is so short that threads would wait for each other longer; this one does all.
     """
+    if not len(items):
+        return  # most calls with a single row: nothing is worth holding BLAS for
     with one_blas_thread() as workers:
         if light or workers == 1 or len(items) == 1:
             yield from map(work, items)

@@ -26,6 +26,10 @@ class MergeError(StreambitsError, ValueError):
     """Two parts that did not start from the same settings were merged."""
 
 
+class ForkError(StreambitsError, RuntimeError):
+    """A process was forked while another thread was inside of what is asked for."""
+
+
 class StorageError(StreambitsError, ValueError):
     """A file is cut off, of something else, or of a newer format."""
 

@@ -1,7 +1,9 @@
 """Learner: what grows wiser with the stream."""
 
 import logging
-from typing import Any, Self
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -18,17 +20,17 @@ from streambits._arrays import (
     nbytes,
     same,
 )
-from streambits._threads import one_blas_thread, ordered_map
+from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
 from streambits.coder import Coder
 from streambits.codes import as_bits
 from streambits.drift import RECENT, WIDER, Reading
-from streambits.errors import InputError, MergeError
+from streambits.errors import ForkError, InputError, MergeError
 from streambits.features import Features, Reservoir
 from streambits.fitting import Fitting
 from streambits.projection import Projection
 from streambits.renewal import check_enough, drawn, rebuilt, renewable
 from streambits.rotations import ROTATIONS
-from streambits.shards import check_equal, check_features
+from streambits.shards import check_different, check_equal, check_features
 from streambits.sketches import Sketch
 from streambits.streams import Blocks
 from streambits.watch import POLICIES, Watch
@@ -37,7 +39,29 @@ BLOCK = 2048  # rows learned at a time, whatever the size of the batches they co
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 logger = logging.getLogger("streambits")
+
+
+def _alone(
+    method: Callable[Concatenate["Learner", P], R],
+) -> Callable[Concatenate["Learner", P], R]:
+    """One thread at a time is inside of a learner."""
+
+    @wraps(method)
+    def alone(self: "Learner", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock as lock:
+            if lock.abandoned:
+                raise ForkError(
+                    "another thread was inside of this learner when the process was forked, so "
+                    "the child may have it half changed: fork while no thread uses it, or save it "
+                    "and load it in the child"
+                )
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class Learner:
@@ -46,6 +70,11 @@ class Learner:
     Any split of the stream into batches, and any number of threads, gives the same learner: rows
     are learned in blocks of 2048, and those still waiting are counted whenever it is read. Memory
     is fixed at construction (`nbytes`). Bad rows raise before anything has changed.
+
+    Several threads may use one learner. One of them is inside at a time, and the rows of one call
+    stay together: the result is that of the same calls one after the other, in some order. What is
+    read is a copy that later rows do not change. A child process that was forked while another
+    thread was inside raises `ForkError`.
 
     features, sketch: the parts; the sketch is taken over. bits: length of the codes.
     whitening: exponent of the division by singular values, 0 (the paper) to 1.
@@ -75,6 +104,7 @@ class Learner:
         reference: Array = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
+        self._lock = ForkSafeLock()
         self.features = features
         self.bits = as_bits(bits)
         self.whitening = as_number(whitening, "whitening", least=0, most=1)
@@ -122,6 +152,7 @@ class Learner:
 
     # Learning
 
+    @_alone
     def learn(self, rows: Array) -> Self:
         """Take rows (n, d). Returns the learner itself.
 
@@ -132,6 +163,7 @@ class Learner:
             rows = rows[self._take(rows) :, :]
         return self
 
+    @_alone
     def take(self, rows: Array) -> int:
         """Learn rows up to where a new epoch begins, and no further; gives how many."""
         return self._take(self._checked(rows))
@@ -159,35 +191,44 @@ class Learner:
     def merge(self, other: "Learner") -> Self:
         """Take all that another learner of the same settings has learned.
 
-        The certificates add up; the epoch and its last coder stay this learner's.
+        The certificates add up; the epoch and its last coder stay this learner's. A learner and
+        its copy do not merge, for their rows would count twice.
         """
-        self._check_mergeable(other)
-        with one_blas_thread():
-            self._sketch.merge(other._sketch)
-        self._sample.merge(other._sample)
-        self._stale = True
-        if other._blocks.waiting:
-            self.learn(other._blocks.rows)
-        return self
-
-    def _check_mergeable(self, other: "Learner") -> None:
         if not isinstance(other, Learner):
             raise MergeError(f"a learner merges with a learner, not with {type(other).__name__}")
+        self._merge(other.state())  # a copy: two learners may be merged into each other
+        return self
+
+    @_alone
+    def _merge(self, other: dict[str, Any]) -> None:
+        self._check_mergeable(other)
+        with one_blas_thread():
+            self._sketch.merge(other["sketch"])
+        self._sample.merge(other["sample"])
+        self._stale = True
+        if other["waiting"].shape[0]:
+            self.learn(other["waiting"])
+
+    def _check_mergeable(self, other: dict[str, Any]) -> None:
         for name in ("bits", "whitening", "rotation", "steady"):
-            check_equal(name, getattr(self, name), getattr(other, name))
-        if self._sample.size != other._sample.size:
+            check_equal(name, getattr(self, name), other[name])
+        sample = other["sample"]
+        if self._sample.size != sample.size:
             raise MergeError(
-                f"the samples have {self._sample.size} rows here and {other._sample.size} there"
+                f"the samples have {self._sample.size} rows here and {sample.size} there"
             )
-        if self._sketch.half_life != other._sketch.half_life:
+        if self._sketch.half_life != other["sketch"].half_life:
             raise MergeError("the shards have different half-lives: they must agree")
-        check_features(self.features, other.features)
-        if not same(self._prior_rows, other._prior_rows):
+        check_features(self.features, other["features"])
+        if not same(self._prior_rows, other["prior"]):
             raise MergeError("the shards' prior rows differ: they must share them")
+        learned = {"sample": self._sample, "waiting": self._blocks.rows, "sketch": self._sketch}
+        check_different(self.seen, learned, other)
 
     # Reading
 
     @property
+    @_alone
     def seen(self) -> int:
         """Rows learned."""
         return self._sketch.seen + self._blocks.waiting
@@ -208,6 +249,7 @@ class Learner:
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
+    @_alone
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
         sketch = self._sketch.copy()
@@ -217,8 +259,14 @@ class Learner:
         return sketch
 
     @property
+    @_alone
     def sample(self) -> Array:
         """Rows that stand for all rows seen; the prior fills it up while they are few."""
+        rows = self._sample_rows()
+        return array_namespace(rows).asarray(rows, copy=True)
+
+    def _sample_rows(self) -> Array:
+        """The sample; the next row that is learned may change it."""
         sample = self._sampled()
         if sample.seen >= sample.size:
             return sample.rows
@@ -232,6 +280,7 @@ class Learner:
         sample.update(self._blocks.rows)
         return sample
 
+    @_alone
     def coder(self) -> Coder:
         """The coder for all that was learned so far; changes nothing that was learned.
 
@@ -243,12 +292,14 @@ class Learner:
             self._stale = False
         return self._coder
 
+    @_alone
     def new_epoch(self) -> int:
         """Give up comparability: the next coder is free to fit best, under a new number."""
         self.epoch += 1
         self._coder, self._stale = None, True
         return self.epoch
 
+    @_alone
     def renew(self) -> int:
         """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
 
@@ -263,7 +314,7 @@ class Learner:
     def _renew(self, *, changed: bool) -> int:
         features, sketch, held = renewable(self.features), self.sketch, self._sampled()
         enough = held.rows.shape[0] >= features.width  # or the prior helps out
-        sample = check_enough(held.rows if enough else self.sample, features.width)
+        sample = check_enough(held.rows if enough else self._sample_rows(), features.width)
         watch = self._watch if changed else None
         since = watch.since() if watch else sample[:0, :]
         rng = np.random.default_rng([self.seed, 2, self.epoch])
@@ -283,6 +334,7 @@ class Learner:
         return self._watch.policy if self._watch else "never"
 
     @property
+    @_alone
     def drift(self) -> tuple[Reading, ...]:
         """What the watch has seen, the latest 1024 looks; empty without one."""
         return tuple(self._watch.readings) if self._watch else ()
@@ -299,11 +351,14 @@ class Learner:
 
     def _projected(self, matrix: Array) -> Array:
         """The features of the sample, along the columns of a matrix."""
-        parts = [double(self.features(rows)) @ matrix for rows in blocks(self.sample, BLOCK)]
+        parts = [
+            double(self.features(rows)) @ matrix for rows in blocks(self._sample_rows(), BLOCK)
+        ]
         return array_namespace(matrix).concat(parts, axis=0)
 
     # Keeping
 
+    @_alone
     def fresh(self) -> "Learner":
         """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
         empty = {
@@ -315,6 +370,7 @@ class Learner:
         }
         return Learner.from_state(self.state() | empty)
 
+    @_alone
     def state(self) -> dict[str, Any]:
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
         held = {name: getattr(self, name) for name in names}

@@ -1,7 +1,7 @@
 """From the directions of a sketch to the real values whose signs are the bits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from streambits._arrays import Array, array_namespace, device, double, nbytes
@@ -34,15 +34,21 @@ class Projection:
     def bits(self) -> int:
         return int(self.matrix.shape[1])
 
-    @cached_property
+    @property
     def farthest(self) -> float:
         """The largest threshold in size."""
-        return float(array_namespace(self.thresholds).max(abs(self.thresholds)))
+        return float(self._once("_farthest", lambda xp: xp.max(xp.abs(self.thresholds))))
 
-    @cached_property
+    @property
     def basis(self) -> Array:
         """(width, bits) orthonormal columns that span the matrix's."""
-        return array_namespace(self.matrix).linalg.qr(self.matrix)[0]
+        return self._once("_basis", lambda xp: xp.linalg.qr(self.matrix)[0])
+
+    def _once(self, name: str, compute: Callable[[Any], Any]) -> Any:
+        """Computed on first use. `cached_property` has a lock that does not survive a fork."""
+        if name not in self.__dict__:
+            self.__dict__[name] = compute(array_namespace(self.matrix))
+        return self.__dict__[name]
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Shards: what two learners must share to be merged."""
+"""Shards: what two learners must share to be merged, and what they must not."""
 
 from typing import Any
 
@@ -21,3 +21,21 @@ def check_features(mine: Features, theirs: Features) -> None:
     for name, value in left.items():
         if not same(value, right[name]):
             raise MergeError(f"the shards' features differ in their {name}: they must share it")
+
+
+def check_different(seen: int, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Refuse a learner and its copy. seen: rows of mine; an empty one merges with any."""
+    if seen and all(_equal(mine[name], theirs[name]) for name in mine):
+        raise MergeError(
+            f"both learners have learned the same {seen} rows, and merged they would count twice: "
+            f"merge learners of different rows"
+        )
+
+
+def _equal(mine: Any, theirs: Any) -> bool:
+    """Whether two parts, or what they consist of, are the same."""
+    if hasattr(mine, "state"):
+        return type(mine) is type(theirs) and _equal(mine.state(), theirs.state())
+    if isinstance(mine, dict):
+        return mine.keys() == theirs.keys() and all(_equal(mine[k], theirs[k]) for k in mine)
+    return same(mine, theirs)

@@ -23,10 +23,19 @@ def test_shards_become_one(command, shards, tmp_path, rows):
     assert "5,000 rows of 3 models" in command("merge", *shards, "--out", out).out
 
 
-def test_the_folder_of_a_job_is_a_model(command, job, tmp_path):
-    again = tmp_path / "again.safetensors"
-    again.write_bytes((job / "model.safetensors").read_bytes())
-    assert command("merge", job, again, "--out", tmp_path / "whole.safetensors").code == 0
+def test_the_folder_of_a_job_is_a_model(command, job, tmp_path, rows):
+    other = tmp_path / "other.safetensors"
+    sb.save(sb.load(job / "model.safetensors").fresh().learn(rows[:100]), other)
+    assert command("merge", job, other, "--out", tmp_path / "whole.safetensors").code == 0
+
+
+def test_a_model_and_its_copy_are_refused(fails, shards, tmp_path):
+    again, out = tmp_path / "again.safetensors", tmp_path / "whole.safetensors"
+    again.write_bytes(shards[0].read_bytes())
+    told = fails("merge", shards[0], again, "--out", out)
+    assert "again.safetensors does not fit" in told
+    assert "the same 1667 rows" in told
+    assert not out.exists()
 
 
 def test_shards_that_do_not_fit(fails, shards, train, tmp_path):

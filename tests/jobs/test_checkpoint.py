@@ -69,6 +69,7 @@ def test_it_is_not_the_end_before_the_sink_is_closed(ended, tmp_path, monkeypatc
 
     monkeypatch.setattr(sink, "close", full)
     assert ended(sink=sink) == [*[False] * 6, "failed", False]
+    sink._let_go()  # as the end of a process does
     assert ended(sink=open_sink(str(tmp_path / "codes"), 12)) == [False, True]
 
 

@@ -1,5 +1,9 @@
 """Whose a folder is: a job that has kept nothing gives way to another, any other does not."""
 
+import os
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -136,3 +140,72 @@ def test_an_empty_description_is_not_the_same_as_none(path):
     with pytest.raises(StorageError, match="belongs to another job"):
         Folder(path, ONE).__enter__()
     assert (path / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 5000 + "]" * 5000,
+        '{"a":' * 900 + "1" + "}" * 900,
+        '{"settings": "x"}',
+        '{"settings": null}',
+        '{"names": 5}',
+        '{"names": {"model": 5}}',
+        '{"verb": {}, "settings": {}}',
+        '{"sink": ["a"]}',
+        '{"source": {"files": [5]}}',
+        '{"source": {"files": [[]]}}',
+        '{"source": {"files": 5}}',
+        '{"seed": ' + "9" * 10_000 + "}",
+    ],
+)
+def test_a_description_with_odd_values_is_told(path, text):
+    path.mkdir()
+    (path / "job.json").write_text(text)
+    with pytest.raises(StorageError, match=r"job\.json is damaged \(.* or choose another folder"):
+        Folder(path, ONE).__enter__()
+    with pytest.raises(StorageError, match="is damaged"):
+        description(path)
+
+
+def test_a_lock_that_is_a_link_is_not_followed(path):
+    path.mkdir()
+    victim = path.parent / "victim"
+    victim.write_text("precious")
+    (path / "lock").symlink_to(victim)
+    with pytest.raises(StorageError, match=r"lock must be a file of our own"):
+        Folder(path, ONE).__enter__()
+    assert victim.read_text() == "precious"
+
+
+def test_a_lock_that_was_removed_ends_the_job_at_its_next_commit(path):
+    with Folder(path, ONE) as first:
+        (path / "lock").unlink()
+        with Folder(path, ONE) as second:
+            with pytest.raises(StorageError, match=r"lock, which kept others out, was removed"):
+                first.keep(Checkpoint(None, None, NOTHING, {}))
+            second.keep(Checkpoint(None, None, NOTHING, {}))
+        assert not (path / "lock").exists()
+        assert first.checkpoint() is not None
+
+
+def gone():
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_stays(path):
+    begin(path)
+    mine, dead, alive = os.getpid(), gone(), os.getppid()
+    left = [f".model.safetensors.{mine}.{threading.get_ident()}.new", f".x.index.{dead}.7.new"]
+    for name in left:
+        (path / name).touch()
+    (path / f".new.{dead}.new" / "codes").mkdir(parents=True)
+    (path / f".far.{2**70}.new").mkdir()
+    (path / f".x.index.{alive}.7.new").touch()
+    (path / ".notes.new").mkdir()
+    with Folder(path, ONE):
+        there = {file.name for file in path.glob(".*")}
+        assert there == {f".x.index.{alive}.7.new", ".notes.new"}

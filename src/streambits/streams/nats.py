@@ -64,6 +64,8 @@ class NatsSource:
         **parsing: Any,
     ) -> None:
         self.servers = [one.strip() for one in server.split(",")]
+        for one in self.servers:
+            Url.parse(one if "://" in one else f"nats://{one}", EXAMPLE)
         self.stream, self.subject = stream, subject
         self.batch = as_count(batch, "batch")
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
@@ -191,7 +193,18 @@ class _Reader:
     async def look(self) -> Any:
         """What the server says of the stream."""
         if self._link is None:
-            self._link = await nats.connect(
+            self._link = await self._connect()
+        try:
+            return await self._link.jetstream().stream_info(self.source.stream)
+        except NotFoundError:
+            raise InputError(
+                f"the server has no stream for {self.source.name}: check its name, or create it"
+            ) from None
+
+    async def _connect(self) -> Any:
+        link = nats.NATS()
+        try:
+            await link.connect(
                 self.source.servers,
                 error_cb=self._note,
                 allow_reconnect=False,
@@ -199,12 +212,10 @@ class _Reader:
                 reconnect_time_wait=0,
                 **self.source.options,
             )
-        try:
-            return await self._link.jetstream().stream_info(self.source.stream)
-        except NotFoundError:
-            raise InputError(
-                f"the server has no stream for {self.source.name}: check its name, or create it"
-            ) from None
+        except LOST:  # one that is not let in is left open
+            await link.close()
+            raise
+        return link
 
     async def fetch(self) -> tuple[list[Message], tuple[Reject, ...]]:
         """The next messages, few or none if none come for a second; and what is lost before."""

@@ -21,6 +21,7 @@ _URL = re.compile(rf"(\w+:)?({'|'.join(SCHEMES)}):", re.IGNORECASE)  # slashes m
 _SECRET = re.compile(r"pass|secret|token|credential", re.IGNORECASE)  # names of query items
 _HOST = r"([\w.%-]*|\[[\w:.%]+\])(:\d{0,5})?"
 _HOSTS = re.compile(rf"{_HOST}(,{_HOST})*")
+_PORT = re.compile(r":(\d+)(?=,|$)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _PLAIN = re.compile(r"[\w.,:/%$~+-]*")  # what paths and values may have to be shown
 ESCAPES = "write @ / ? & , as %40 %2F %3F %26 %2C where they are part of a name or a password"
@@ -56,7 +57,8 @@ class Url(NamedTuple):
         parts = _cut(text)
         login, hosts, clear = _one_login(parts)
         readable = _SCHEME.fullmatch(parts.scheme) and _HOSTS.fullmatch(hosts)
-        if parts.unclear or not clear or not readable:
+        far = any(int(port) >= 2**16 for port in _PORT.findall(hosts))
+        if parts.unclear or not clear or not readable or far:
             raise InputError(f"{shown(text)} is not a URL such as {example}: {ESCAPES}")
         user, colon, password = login.partition(":")
         return cls(

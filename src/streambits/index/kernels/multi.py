@@ -10,8 +10,8 @@ and in `offsets` where each value of the piece begins: a bucket.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from streambits.index.kernels import compiled
 from streambits.index.kernels.bits import popcount
 from streambits.index.kernels.scan import CHUNK, least_of, measure
 
@@ -27,7 +27,7 @@ AHEAD = 64  # buckets that are looked up together: their memory is waited for to
 LOOK, OPEN, WORD, TRY = 50, 1000, 3, 30
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keys(words: Any, bits: int, low: int, high: int, out: Any) -> None:
     """What codes are sorted by: their last bits, then a hash that brings equal ones together."""
     width, rest = min(bits, PREFIX), DIGIT * DIGITS - PREFIX
@@ -40,7 +40,7 @@ def keys(words: Any, bits: int, low: int, high: int, out: Any) -> None:
         out[i] = np.uint64(prefix << rest) | mixed * MIX >> np.uint64(64 - rest)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _piece(words: Any, i: int, start: int, width: int) -> Any:
     """Bits start to start + width of code i."""
     word, shift = start >> 6, start & 63
@@ -50,7 +50,7 @@ def _piece(words: Any, i: int, start: int, width: int) -> Any:
     return np.int64(value & np.uint64((1 << width) - 1))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sort(keys: Any, places: Any) -> None:
     """By key, equal ones as they come: a radix sort, in place after an even number of passes."""
     spare_keys, spare = np.empty_like(keys), np.empty_like(places)
@@ -68,7 +68,7 @@ def _sort(keys: Any, places: Any) -> None:
         keys, spare_keys, places, spare = spare_keys, keys, spare, places
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def ordered(words: Any, keys: Any, low: Any, high: Any, kind: Any) -> Any:
     """The places with keys from low up to high, sorted, and whether each begins another code."""
     count = 0
@@ -90,7 +90,7 @@ def ordered(words: Any, keys: Any, low: Any, high: Any, kind: Any) -> Any:
     return places, first
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def heads(words: Any, start: int, width: int) -> Any:
     """Where each value of a piece begins, once the codes are in its order."""
     counts = np.zeros((1 << width) + 1, np.int64)
@@ -99,7 +99,7 @@ def heads(words: Any, start: int, width: int) -> Any:
     return np.cumsum(counts)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def spread(words: Any, piece: tuple[int, int], heads: Any, owners: Any, out: Any) -> None:
     """Bring codes into the order of a piece (start, width); uses up the heads."""
     for i in range(words.shape[1]):
@@ -111,7 +111,7 @@ def spread(words: Any, piece: tuple[int, int], heads: Any, owners: Any, out: Any
             out[w, at] = words[w, i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sink(heap: Any, at: int) -> None:
     """Put right a heap, largest first, of which only `at` may be too small."""
     while 2 * at + 1 < len(heap):
@@ -124,7 +124,7 @@ def _sink(heap: Any, at: int) -> None:
         at = child
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _take(places: Any, alive: Any, distance: int, found: Any, state: Any) -> None:
     """Try the places of a code, ascending; once k are found, they are a heap, largest first."""
     for i in range(len(places)):
@@ -147,7 +147,7 @@ def _take(places: Any, alive: Any, distance: int, found: Any, state: Any) -> Non
         state[LIMIT] = found[0]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_new(tables: Any, table: Any, i: int, ask: Any) -> Any:
     """Whether no piece has led to this code before: each differs in more bits than it reached."""
     (bits, width), (_, own, reach) = tables[:2], ask[:3]
@@ -158,7 +158,7 @@ def _is_new(tables: Any, table: Any, i: int, ask: Any) -> Any:
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _open(tables: Any, t: int, table: Any, bucket: tuple[int, int], ask: Any) -> None:
     """Try the codes of a bucket of table t, the nearest first."""
     _, _, _, owners, _, starts, members = tables
@@ -180,7 +180,7 @@ def _open(tables: Any, t: int, table: Any, bucket: tuple[int, int], ask: Any) ->
             distance = following
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _look_up(offsets: Any, own: int, flips: int, lows: Any, highs: Any) -> Any:
     """Where buckets are that are not empty: how many, how many were looked up, the next flips.
 
@@ -198,7 +198,7 @@ def _look_up(offsets: Any, own: int, flips: int, lows: Any, highs: Any) -> Any:
     return found, looked, flips
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _step(tables: Any, t: int, whole: bool, ask: Any) -> Any:
     """Open the buckets of a piece one bit further away, or the whole table; gives the cost."""
     offsets, table, (_, own, reach, _, _, state, memory) = tables[2][t], tables[4][t], ask
@@ -218,7 +218,7 @@ def _step(tables: Any, t: int, whole: bool, ask: Any) -> Any:
     return cost
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _search(tables: Any, ask: Any) -> Any:
     """How many candidates were found, or -1 if the budget was too small."""
     bits, width, offsets, _, words, _, _ = tables
@@ -245,7 +245,7 @@ def _search(tables: Any, ask: Any) -> Any:
     return state[FOUND] if state[SPENT] <= state[BUDGET] else -1
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def search(tables: Any, alive: Any, queries: Any, k: int, limits: tuple[int, int]) -> Any:
     """The k nearest living places of every query: candidates, and how many each has.
 

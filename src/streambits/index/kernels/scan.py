@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from streambits.index.kernels import compiled
 from streambits.index.kernels.bits import popcount
 
 CHUNK = 1024  # places that stay in the first cache while all queries pass over them
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def measure(words: Any, low: int, query: Any, out: Any) -> Any:
     """Distances of the places from low on, filling `out`, by four words; gives the smallest."""
     size, count = len(out), len(words)
@@ -40,7 +40,7 @@ def measure(words: Any, low: int, query: Any, out: Any) -> Any:
     return least
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def least_of(words: Any, low: int, high: int, query: Any) -> Any:
     """The smallest distance among the places low to high of codes of 1, 2 or 4 words.
 
@@ -65,7 +65,7 @@ def least_of(words: Any, low: int, high: int, query: Any) -> Any:
     return least
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
     """Whether a place from low on lies closer than bound; if so `out` has the distances."""
     if least_of(words, low, low + len(out), query) >= bound:
@@ -73,7 +73,7 @@ def closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
     return measure(words, low, query, out) < bound
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _shrink(places: Any, distances: Any, k: int, top: int, below: int) -> int:
     """Keep the `below` candidates closer than top, and the first at top, k in all, in order."""
     kept, ties = 0, k - below
@@ -85,7 +85,7 @@ def _shrink(places: Any, distances: Any, k: int, top: int, below: int) -> int:
     return kept
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _place(places: Any, distances: Any, counts: Any, out: Any, out_distances: Any) -> None:
     """Counting sort: by distance, equal ones in the order they came."""
     start = 0
@@ -98,7 +98,7 @@ def _place(places: Any, distances: Any, counts: Any, out: Any, out_distances: An
             out[at], out_distances[at] = places[i], distances[i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, limits: Any) -> Any:
     """The k nearest living places of a span for every query: places, distances, counts.
 
@@ -142,7 +142,7 @@ def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, limits: Any
     return found, radii, np.minimum(filled, k)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def within(words: Any, alive: Any, span: tuple[int, int], queries: Any, radius: int) -> Any:
     """The living places of a span within the radius: places, distances, where queries end.
 

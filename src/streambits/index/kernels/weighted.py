@@ -15,8 +15,8 @@ cheapest on the codes at hand. Whatever they are, the answers are the same.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from streambits.index.kernels import compiled
 from streambits.index.kernels.bits import popcount
 
 BLOCK = 256  # places ruled out together
@@ -31,7 +31,7 @@ SLACK = 1 + 1e-8  # far above the rounding errors of bounds and distances
 NOWHERE = np.iinfo(np.int64).max  # behind all places
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def tables(weights: Any, width: int) -> Any:
     """(queries, 16 width, 16): what the bits of a half byte cost together."""
     costs = np.zeros((len(weights), 16 * width, 16))
@@ -43,7 +43,7 @@ def tables(weights: Any, width: int) -> Any:
     return costs
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sum(word: Any, masks: Any, planes: Any) -> Any:
     """The levels of the bits set; `planes` is a tuple as long as there are planes."""
     total = popcount(word & masks[0])
@@ -56,12 +56,12 @@ def _sum(word: Any, masks: Any, planes: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _row(masks: Any, w: int) -> Any:
     return masks[w, 0], masks[w, 1], masks[w, 2], masks[w, 3]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _next(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """Where the first block of the span begins that has a sum within the limit, or its end.
 
@@ -95,7 +95,7 @@ def _next(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     return low
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _survivors(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """The first block that is not ruled out, and how many places of it; `out` has which.
 
@@ -118,13 +118,13 @@ def _survivors(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     return low, count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _limit(bound: float, step: float, excess: float) -> Any:
     """The largest sum of levels that a code within the bound can have."""
     return int(min((bound + excess) / step * SLACK, float(FAR)))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _tilt(weights: Any, bound: float) -> Any:
     """If a bit differs with odds of exp(-tilt weight) to 1, codes cost the bound on average."""
     low, high = -4.0, 40.0
@@ -139,7 +139,7 @@ def _tilt(weights: Any, bound: float) -> Any:
     return 2.0 ** ((low + high) / 2)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _round(weights: Any, tilt: float, step: float, planes: int, levels: Any) -> Any:
     """Levels of the weights; gives Chernoff's bound, up to a constant, and the excess.
 
@@ -160,7 +160,7 @@ def _round(weights: Any, tilt: float, step: float, planes: int, levels: Any) -> 
     return total + tilt * excess, excess
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _step(sample: Any, tilt: float, planes: int, levels: Any) -> Any:
     """The step that lets the fewest codes pass; one of the weights has the highest level."""
     best, chosen, last = np.inf, 1.0, len(sample) - 1
@@ -173,7 +173,7 @@ def _step(sample: Any, tilt: float, planes: int, levels: Any) -> Any:
     return chosen
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _fold(levels: Any, planes: int, masks: Any) -> None:
     """Bit b of all levels as masks[:, b]."""
     for w in range(len(masks)):
@@ -184,7 +184,7 @@ def _fold(levels: Any, planes: int, masks: Any) -> None:
             masks[i // 64, b] |= np.uint64(levels[i] >> b & 1) << np.uint64(i % 64)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _price(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """What is left to do after counting, as a number of words that could be counted instead.
 
@@ -199,7 +199,7 @@ def _price(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     return price
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _plan(words: Any, span: Any, shape: Any, bound: float, out: Any) -> Any:
     """Masks for a bound on the distance: query, masks, number of planes; the step and the excess.
 
@@ -224,7 +224,7 @@ def _plan(words: Any, span: Any, shape: Any, bound: float, out: Any) -> Any:
     return (query, masks, found[0]), found[1], found[2]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _enter(heap: Any, distance: float, place: int) -> None:
     """Take the place of the farthest, the first of a heap; of equal ones the later is farther."""
     (distances, places), i = heap, 0
@@ -239,7 +239,7 @@ def _enter(heap: Any, distance: float, place: int) -> None:
     distances[i], places[i] = distance, place
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _offer(codes: Any, low: int, some: Any, asked: Any, heap: Any) -> None:
     """Score some places from low on: bytes in their order, each the sum of its halves.
 
@@ -259,7 +259,7 @@ def _offer(codes: Any, low: int, some: Any, asked: Any, heap: Any) -> None:
                 _enter(heap, distance, place)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, shapes: Any) -> Any:
     """The k nearest living places of a span for every query, in no order: places, distances.
 

@@ -1,0 +1,200 @@
+"""Compiled code is kept on disk where that is possible, and never missed where it is not."""
+
+import importlib.util
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+import numba
+import pytest
+from numba.core.compiler_lock import global_compiler_lock
+
+import streambits
+from forks import in_child
+from streambits.index.kernels import _hint
+
+SOURCE = """
+from streambits.index.kernels import compiled
+
+@compiled
+def inner(x):
+    return x + 1
+
+@compiled
+def outer(x):
+    return inner(x) * 2
+"""
+
+SEARCH = """
+import numpy as np, streambits as sb
+index = sb.HammingIndex(16, method="scan")
+codes = sb.Codes.from_bits(np.random.default_rng(0).random((50, 16)) < 0.5)
+index.add(codes)
+print(sb.__file__, index.search(codes[7], 1).ids[0, 0])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where numba keeps compiled code during a test."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    (tmp_path / "some_kernels.py").write_text(SOURCE)
+    return tmp_path / "kept"
+
+
+def process(folder):
+    """The kernels as another process would find them: nothing is compiled yet."""
+    spec = importlib.util.spec_from_file_location("some_kernels", folder.parent / "some_kernels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def hits(kernel):
+    return sum(kernel.stats.cache_hits.values())
+
+
+def files(folder, kind):
+    found = sorted(folder.rglob(f"*outer*.{kind}"))
+    assert found
+    return found
+
+
+def test_compiled_code_is_kept_for_the_next_process(folder):
+    assert process(folder).outer(20) == 42
+    again = process(folder)
+    assert again.outer(20) == 42
+    assert hits(again.outer) == 1
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw[:0],
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: raw[:-20] + bytes(20),
+        lambda raw: os.urandom(len(raw)),
+        lambda raw: (
+            raw[: len(raw) // 2] + bytes([raw[len(raw) // 2] ^ 1]) + raw[len(raw) // 2 + 1 :]
+        ),
+    ],
+    ids=["empty", "cut off", "zeros at the end", "rubbish", "one bit"],
+)
+def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
+    process(folder).outer(20)
+    for path in files(folder, kind):
+        path.write_bytes(damage(path.read_bytes()))
+    damaged = process(folder)
+    assert damaged.outer(20) == 42
+    assert hits(damaged.outer) == 0
+    mended = process(folder)
+    assert mended.outer(20) == 42
+    assert hits(mended.outer) == 1
+
+
+def test_a_change_of_any_kernel_makes_all_compiled_code_stale(folder, monkeypatch):
+    process(folder).outer(20)
+    monkeypatch.setattr("streambits.index.kernels._sources", lambda: b"other kernels")
+    other = process(folder)
+    assert other.outer(20) == 42
+    assert hits(other.outer) == 0
+
+
+@pytest.fixture
+def hints(caplog):
+    _hint.cache_clear()
+    with caplog.at_level(logging.WARNING, "streambits"):
+        yield caplog
+    _hint.cache_clear()
+
+
+def test_a_folder_that_cannot_be_written_after_all_gives_a_hint(folder, hints):
+    fresh = process(folder)
+    fresh.outer(20)
+    for path in folder.rglob("*.nb?"):
+        path.unlink()
+        path.with_suffix(path.suffix).mkdir()  # what is to be replaced is a folder
+    assert process(folder).outer(20) == 42
+    assert "NUMBA_CACHE_DIR" in hints.text
+
+
+def run(code, *, home, python=sys.executable, package=None, wrap=(), **more):
+    environment = {"HOME": str(home), "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [*wrap, python, "-c", code],
+        env=environment | more,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package whose folder of compiled code cannot be made."""
+    source = Path(streambits.__file__).parent
+    shutil.copytree(source, tmp_path / "streambits", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "streambits" / "index" / "kernels" / "__pycache__").write_text("not a folder")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_nothing_needs_a_folder_that_can_be_written(package):
+    code, out, err = run(SEARCH, home="/dev/null", package=package)
+    assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
+    assert err.count("NUMBA_CACHE_DIR") == 1
+    assert len(err.splitlines()) == 1
+    code, out, err = run("import streambits.cli.main", home="/dev/null", package=package)
+    assert (code, out, err) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_bytes_is_no_obstacle(package, tmp_path):
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))" + SEARCH
+    code, out, err = run(
+        full, home="/dev/null", package=package, NUMBA_CACHE_DIR=str(tmp_path / "c")
+    )
+    assert (code, out.split()[-1]) == (0, "7")
+    assert "NUMBA_CACHE_DIR" in err
+    assert [path for path in (tmp_path / "c").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+def test_a_package_that_cannot_be_written_and_no_home(package):
+    kernels = package / "streambits" / "index" / "kernels"
+    (kernels / "__pycache__").unlink()
+    kernels.chmod(0o555)
+    mortal = (
+        ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    )
+    probe = f"open({str(kernels / 'probe')!r}, 'w')"
+    if "PermissionError" not in run(probe, home="/dev/null", package=package, wrap=mortal)[2]:
+        pytest.skip("this user may write everywhere")
+    code, out, err = run(SEARCH, home="/dev/null", package=package, wrap=mortal)
+    assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
+    assert err.count("NUMBA_CACHE_DIR") == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_a_thread_compiles_can_compile(folder):
+    compiling = Event()
+
+    def compile_for_a_while():
+        with global_compiler_lock:
+            compiling.set()
+            time.sleep(0.3)
+
+    kernel = process(folder).outer
+    thread = Thread(target=compile_for_a_while)
+    thread.start()
+    assert compiling.wait(30)
+    assert in_child(lambda: kernel(20)) == "done"
+    thread.join()
