@@ -1,6 +1,5 @@
 """`streambits inspect`: everything that streambits writes."""
 
-import fcntl
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import streambits as sb
 from streambits._digests import seal
+from streambits._locks import Lock
 from streambits.cli.plot import plot
 from streambits.interop.parquet import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
@@ -84,10 +84,10 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     text = command("inspect", "job").out
     for expected in ("finished", "rows.npy", "5,000", "ssbc", "balance", "certificate"):
         assert expected in text
-    with open("job/lock", "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert command("inspect", "job", "--json").json["running"]
-        assert "running" in command("inspect", "job").out
+    lock = Lock(Path("job/lock"), "works", "wait")
+    assert command("inspect", "job", "--json").json["running"]
+    assert "running" in command("inspect", "job").out
+    lock.release()
     np.save("rows.npy", rows[:10])  # what it read is gone, and it had read all of it
     got = command("inspect", "job", "--json").json
     assert (got["finished"], got["endless"]) == (True, False)

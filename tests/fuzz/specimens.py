@@ -174,7 +174,7 @@ def job_searched(_, __):
 
 def codes_of_job(_, __):
     """Wherever they went."""
-    [place] = filter(os.path.exists, PLACES)
+    [place] = filter(os.path.lexists, PLACES)
     verb("index", place, "--out", "all.index", "--bits", str(BITS))
     return _contents(sb.load("all.index"))
 
@@ -187,7 +187,7 @@ def resumed(_, __):
         made["model"] = codes_by_learner("job/model.safetensors", "")
     if Path("job/rejects.jsonl").exists():
         made["rejects"] = Path("job/rejects.jsonl").read_text()
-    if any(map(os.path.exists, PLACES)):
+    if any(map(os.path.lexists, PLACES)):
         made["codes"] = codes_of_job("", "")
     return json.dumps(made)
 
@@ -338,7 +338,7 @@ def unfinished_jobs(root):
     yield from _files(folder, "unfinished learn", asked)
     folder = _sources(root, "unfinished-encode")
     _job(folder, "encode", "model.safetensors", "rows.npy", *JOB[4:])
-    yield from _files(folder, "unfinished encode", asked)
+    yield from _files(folder, "unfinished encode", ("job_searched", *asked))
 
 
 def finished_jobs(root):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -161,6 +162,8 @@ def test_an_empty_description_is_not_the_same_as_none(path):
 )
 def test_a_description_with_odd_values_is_told(path, text):
     path.mkdir()
+    with suppress(ValueError, RecursionError):  # whoever made it knew how digests are made
+        text = seal(json.loads(text)).decode()
     (path / "job.json").write_text(text)
     with pytest.raises(StorageError, match=r"job\.json is damaged \(.* or choose another folder"):
         Folder(path, ONE).__enter__()

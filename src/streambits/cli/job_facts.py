@@ -1,5 +1,6 @@
 """Where a job stands, and what it has made, as plain values."""
 
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def of_job(folder: Path) -> Facts:
     """Where a job stands, and all that it has made."""
     told: Facts = {"kind": "job", "job": description(folder) or {}}
     told["running"] = is_held(folder / "lock")
-    if (folder / KEPT).exists():
+    if lexists(folder / KEPT):  # a link that leads nowhere is damage
         kept = load(folder / KEPT)
         if not isinstance(kept, Checkpoint):
             raise StorageError(f"{folder / KEPT} holds a {type(kept).__name__}, no checkpoint")
@@ -29,7 +30,7 @@ def of_job(folder: Path) -> Facts:
     if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
         told["codes"] = of_codes(coded_in(str(folder)))
     for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
-        if path.exists():
+        if lexists(path):
             told[name] = describe(str(path))
     return told
 

@@ -1,5 +1,6 @@
 """Models wherever they lie: a file, or the folder of a job."""
 
+from os.path import lexists
 from pathlib import Path
 
 from streambits.cli.makers import maker_of
@@ -50,7 +51,7 @@ def _inside(folder: Path, names: tuple[str, ...]) -> Path:
 
 def _newest(folder: Path, names: tuple[str, ...]) -> Path | None:
     """The first of the files; a checkpoint only if it is newer: then the job goes on."""
-    there = [folder / name for name in names if (folder / name).is_file()]
+    there = [folder / name for name in names if lexists(folder / name)]
     ended = [path for path in there if path.name != KEPT]
     if ended and (len(ended) == len(there) or _time(there[-1]) <= max(map(_time, ended))):
         return ended[0]

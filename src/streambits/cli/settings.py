@@ -88,6 +88,8 @@ def read(path: Path, verbs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
     except (ValueError, RecursionError) as error:  # a number may have too many digits
         raise typer.BadParameter(f"{path} is not TOML: {error}") from None
     check_text(text, path)
+    if not content:
+        raise typer.BadParameter(f"{path} is empty: it should have the table of a verb")
     told = {}
     for verb, table in content.items():
         if not isinstance(table, dict):

@@ -59,7 +59,7 @@ class Folder:
 
     def checkpoint(self) -> Checkpoint | None:
         """The last one, if there is any."""
-        if not self._kept.exists():
+        if not os.path.lexists(self._kept):  # a link that leads nowhere is damage
             return None
         found = load(self._kept)
         if not isinstance(found, Checkpoint):
