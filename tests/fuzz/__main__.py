@@ -5,7 +5,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from fuzz import runner, specimens
+from fuzz import runner
 
 
 def main():
@@ -18,7 +18,7 @@ def main():
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
         Path(root).chmod(0o755)
-        every = [s for s in specimens.build(Path(root, "pristine")) if given.only in s.kind]
+        every = [s for s in runner.build(Path(root, "pristine")) if given.only in s.kind]
         numbers = range(given.first, given.first + given.count)
         options = {"seed": given.seed, "workers": given.workers, "on_done": tell}
         print(table(runner.run(every, root, numbers, **options)))  # noqa: T201

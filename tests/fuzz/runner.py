@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fuzz import mutations
-from fuzz.specimens import Specimen, small
+from fuzz import mutations, specimens
 
 SECONDS = 60  # for one mutation, on a machine that does other things
 MEMORY = 12 << 30  # bytes of addresses
@@ -30,23 +29,29 @@ class Verdict(NamedTuple):
     told: str
 
 
-def run(specimens, root, numbers, *, seed, workers=1, on_done=id):
+def build(root):
+    """All specimens, under a folder, by a process of its own: jobs are set up otherwise there."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(specimens.build, (Path(root),))
+
+
+def run(every, root, numbers, *, seed, workers=1, on_done=id):
     """Mutation `n` is of specimen n modulo their number; each verdict is handed to `on_done`."""
     lots = [list(numbers)[k::workers] for k in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
         tasks = [
-            pool.submit(_run, specimens, Path(root) / f"worker-{k}", lot, seed, on_done)
+            pool.submit(_run, every, Path(root) / f"worker-{k}", lot, seed, on_done)
             for k, lot in enumerate(lots)
         ]
         return sorted((v for task in tasks for v in task.result()), key=lambda v: v.number)
 
 
-def _run(specimens, folder, numbers, seed, on_done):
+def _run(every, folder, numbers, seed, on_done):
     found, worker = [], None
     try:
         for number in numbers:
             worker = worker if worker is not None and worker.alive else Worker(folder)
-            found.append(worker.judge(specimens[number % len(specimens)], seed, number))
+            found.append(worker.judge(every[number % len(every)], seed, number))
             on_done(found[-1])
     finally:
         if worker is not None:
@@ -86,7 +91,7 @@ class Worker:
 def _serve(pipe, folder):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.chdir(folder)
-    small()
+    specimens.prepare()
     right = {}
     while True:
         try:
@@ -96,20 +101,22 @@ def _serve(pipe, folder):
         pipe.send(judge(*task, right))
 
 
-def judge(specimen: Specimen, seed, number, right):
+def judge(specimen, seed, number, right):
     """Damage a copy of the specimen and ask; right: the answers to whole ones, by kind."""
     here = Path("here").absolute()
-    if specimen not in right:
+    if specimen.whole not in right:
         mutations.restore(here, specimen.folder)
-        right[specimen] = specimen.answers(here)
+        with contextlib.chdir(here):
+            right[specimen.whole] = specimen.answers()
     mutations.restore(here, specimen.folder)
     rng = np.random.default_rng([seed, number])
     done = mutations.mutate(here / specimen.file, rng)
-    with _as_nobody(here) if done == "unreadable" else contextlib.nullcontext():
-        found = specimen.answers(here)
+    user = _as_nobody(here) if done == "unreadable" else contextlib.nullcontext()
+    with contextlib.chdir(here), user:
+        found = specimen.answers()
     verdict, told = SAME, ""
     for question, answer in found.items():
-        if answer == right[specimen][question]:
+        if answer == right[specimen.whole][question]:
             continue
         if not answer.startswith(REFUSED):
             return Verdict(specimen.kind, number, done, WRONG, f"{question}: {answer[:300]}")

@@ -7,12 +7,15 @@ import json
 import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import typer
+from typer.main import get_command
 
 import streambits as sb
 import streambits.jobs.reader
@@ -49,13 +52,18 @@ class Specimen(NamedTuple):
     file: str
     asked: tuple[str, ...]
 
-    def answers(self, here):
-        """What the questions give in a copy of the folder, each a text."""
-        return {name: _answer(QUESTIONS[name], here, self.file) for name in self.asked}
+    @property
+    def whole(self):
+        """What decides about the right answers: those about a job do not depend on the file."""
+        return self._replace(file="") if set(self.asked) <= OF_JOBS else self
+
+    def answers(self):
+        """What the questions give, each a text; the working folder is a copy of `folder`."""
+        return {name: _answer(QUESTIONS[name], self.file) for name in self.asked}
 
 
-def _answer(question: Callable[[Path, str], str], here, file):
-    with contextlib.chdir(here), warnings.catch_warnings():
+def _answer(question: Callable[[Path, str], str], file):
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ResourceWarning)
         try:
@@ -193,12 +201,7 @@ def resumed(_, __):
 
 
 def settings_read(path, _):
-    import typer  # noqa: PLC0415
-    from typer.main import get_command  # noqa: PLC0415
-
-    verbs = {
-        name: from_elsewhere.options_of(v) for name, v in get_command(cli.app).commands.items()
-    }
+    verbs = {name: from_elsewhere.options_of(v) for name, v in cli.app.commands.items()}
     try:
         return json.dumps(from_elsewhere.read(path, verbs))
     except typer.BadParameter as error:  # one line on stderr, as for all settings
@@ -211,22 +214,37 @@ def results_read(path, _):
     return json.dumps([found.figures, dict(found.made_with)])
 
 
-QUESTIONS = {
-    function.__name__: function
-    for function in (
-        *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index),
-        *(changed_index, contents_of_codes, contents_of_parquet, contents_of_faiss, inspected),
-        *(
-            inspected_file,
-            job_inspected,
-            job_searched,
-            codes_of_job,
-            resumed,
-            settings_read,
-            results_read,
-        ),
-    )
-}
+# Faults, which tests of the fuzzer itself ask for.
+
+
+def answers_otherwise(path, _):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def raises_otherwise(path, _):
+    return "whole" if _is_whole(path) else {}["damaged"]
+
+
+def dies(path, _):
+    return "whole" if _is_whole(path) else os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hangs(path, _):
+    return "whole" if _is_whole(path) else time.sleep(1000)
+
+
+def _is_whole(path):
+    return path.read_bytes() == bytes(1000)
+
+
+ASKED = (
+    *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index, changed_index),
+    *(contents_of_codes, contents_of_parquet, contents_of_faiss, inspected, inspected_file),
+    *(job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
+    *(answers_otherwise, raises_otherwise, dies, hangs),
+)
+OF_JOBS = {"job_inspected", "job_searched", "codes_of_job", "resumed"}
+QUESTIONS = {function.__name__: function for function in ASKED}
 
 
 def _text(codes):
@@ -243,15 +261,16 @@ def _contents(index):
 
 def build(root):
     """All specimens, each in a folder of its own under `root`."""
-    small()
+    prepare()
     found = []
     for make in (learners, coders, indexes, codes, unfinished_jobs, finished_jobs, others):
         found += make(root)
     return found
 
 
-def small():
-    """Jobs that read and commit a few rows at a time."""
+def prepare():
+    """Jobs that read and commit a few rows at a time; verbs that are made once."""
+    cli.app = get_command(cli.app) if isinstance(cli.app, typer.Typer) else cli.app
     streambits.jobs.reader.TOGETHER = 100
     sb.streams.sources.open_source.__kwdefaults__["rows"] = 100
 

@@ -1,5 +1,6 @@
 """Whose a folder is: a job that has kept nothing gives way to another, any other does not."""
 
+import json
 import os
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 """The model that made codes, as the folder of `streambits encode` tells."""
 
+from os.path import realpath
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Maker(NamedTuple):
 
         An error that names the path, if it is gone or has changed.
         """
-        near = (self.folder, self.folder.resolve().parent)
+        near = (self.folder, Path(realpath(self.folder)).parent)
         typed = [model_file(start / self.name) for start in (Path(), *near) if self.name]
         for file in (*typed, *map(model_file, near)):
             if self.is_in(file):

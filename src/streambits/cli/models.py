@@ -1,6 +1,6 @@
 """Models wherever they lie: a file, or the folder of a job."""
 
-from os.path import lexists
+from os.path import lexists, realpath
 from pathlib import Path
 
 from streambits.cli.makers import maker_of
@@ -24,7 +24,7 @@ def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -
     Codes of `streambits encode` are by the model that their folder notes: if that is in the folder
     given it is taken, and if none is given it is looked for.
     """
-    around = (Path(where), Path(where).resolve().parent)
+    around = (Path(where), Path(realpath(where)).parent)
     if given is not None:
         return _of_job(given, around, names) if given.is_dir() else given
     for folder in around:

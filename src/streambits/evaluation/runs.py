@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import metadata
+from os.path import lexists
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ class Result(NamedTuple):
 
 def missing(grid: Grid, folder: Path) -> list[Cell]:
     """What has no result yet."""
-    return [cell for cell in grid.cells if not file_of(folder, cell, grid.queries).exists()]
+    return [cell for cell in grid.cells if not lexists(file_of(folder, cell, grid.queries))]
 
 
 def run(
@@ -83,7 +84,7 @@ def results(cells: Iterable[Cell], folder: Path, queries: int = QUERIES) -> Iter
     """The results that there are."""
     for cell in cells:
         path = file_of(folder, cell, queries)
-        if path.exists():
+        if lexists(path):
             content = recall(path)
             yield Result(cell, content["figures"], made_with(content))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from os.path import lexists
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,13 +37,13 @@ def run(grid: Grid, folder: Path, *, on_start: Callable[[str], None]) -> None:
 
 def missing(grid: Grid, folder: Path) -> list[str]:
     """Data sets that have no result yet."""
-    return [n for n in grid.theory if not _file(folder, n, grid.theory_rows).exists()]
+    return [n for n in grid.theory if not lexists(_file(folder, n, grid.theory_rows))]
 
 
 def results(grid: Grid, folder: Path) -> list[Proof]:
     """The results that there are."""
     paths = {name: _file(folder, name, grid.theory_rows) for name in grid.theory}
-    found = {name: recall(path) for name, path in paths.items() if path.exists()}
+    found = {name: recall(path) for name, path in paths.items() if lexists(path)}
     return [Proof(name, c["figures"], made_with(c)) for name, c in found.items()]
 
 

@@ -1,5 +1,6 @@
 """What sinks that are files share: one process writes to them, and trouble ends them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ class FileSink:
         """Keep others out; before it is looked what is there."""
         make_folder(self.folder)
         if self._lock is None and supported():
-            real = self.path.resolve()
+            real = Path(os.path.realpath(self.path))
             inside = real if self.folder == self.path else real.parent
             does, remedy = f"writes to {self.path}", "wait until it is done, or choose another sink"
             self._lock = Lock(inside / f".{real.name}.lock", does, remedy)
