@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.coders import Coders, Epoch
 from streambits.errors import InputError, StorageError
 from streambits.features import (
     Cosines,
@@ -42,6 +42,7 @@ KINDS: dict[str, Any] = {
         Coders,
         Cosines,
         Eigenfunctions,
+        Epoch,
         Fixed,
         FrequentDirections,
         GaussianAffinity,
@@ -56,7 +57,7 @@ KINDS: dict[str, Any] = {
         Tables,
     )
 }
-MODELS: list[type] = [Learner, Coder, Coders, HammingIndex]  # what a file may be as a whole
+MODELS: list[type] = [Learner, Coder, Coders, Epoch, HammingIndex]  # what a file may be as a whole
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
 
 
@@ -106,6 +107,8 @@ def load(path: str | Path) -> Any:
         raise StorageError(f"{path} cannot be read: {error}") from error
     if not isinstance(model, tuple(MODELS)):
         raise StorageError(f"{path} holds a {type(model).__name__}, not a model")
+    if isinstance(model, Coders):
+        model.store_in(path.parent, load)
     return model
 
 

@@ -95,7 +95,18 @@ Epochs = Annotated[
     typer.Option(
         callback=_epochs,
         help="When new landmarks are drawn and codes begin anew: auto (when the stream has moved; "
-        "the default of ssbc), never, or every so many rows.",
+        "the default of ssbc), never, or every so many rows. online writes a file for every epoch "
+        "that is over (landmarks and up to 1,024 rows), and a query is encoded once for each: with "
+        "many epochs it is the disk and searches that grow, not memory and commits.",
+    ),
+]
+KeepEpochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many epochs can be searched through the job, the current one included; all by "
+        "default. The coders of older ones are removed: their codes stay where they are, and are "
+        "left out of searches until streambits reencode brings them to the newest epoch.",
     ),
 ]
 HalfLife = Annotated[

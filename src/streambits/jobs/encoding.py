@@ -43,7 +43,10 @@ class Encoding:
     def parts(self) -> dict[str, Any]:
         return {}
 
-    def resume(self, parts: dict[str, Any]) -> None:
+    def resume(self, parts: dict[str, Any], folder: Path | None) -> None:
+        pass
+
+    def committed(self) -> None:
         pass
 
     def save(self, folder: Path) -> None:

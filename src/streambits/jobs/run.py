@@ -83,6 +83,7 @@ class Job:
     def _begin(self) -> None:
         """Go back to the last commit, or make the first."""
         found = self.folder.checkpoint() if self.folder else None
+        self.work.resume(found.parts if found else {}, self.folder.path if self.folder else None)
         if found is None:
             self._go_back()
             if self.folder:
@@ -93,7 +94,6 @@ class Job:
         self._counts, self._offset = found.counts, found.offset
         self._go_back()
         self._before = self.rows
-        self.work.resume(found.parts)
 
     def _loop(self, stop: Stop) -> None:
         with Reader(self.source, self._offset) as reader:
@@ -152,6 +152,7 @@ class Job:
         if self.folder:
             now = (self._offset, self._state, counts, self.work.parts())
             self.folder.keep(Checkpoint(*now, ended=ended))
+            self.work.committed()
         self._counts, self._new = counts, False
 
     def _count(self) -> dict[str, int]:
