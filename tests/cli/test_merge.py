@@ -25,8 +25,17 @@ def test_shards_become_one(command, shards, tmp_path, rows):
 
 def test_the_folder_of_a_job_is_a_model(command, job, tmp_path):
     again = tmp_path / "again.safetensors"
-    again.write_bytes((job / "model.safetensors").read_bytes())
+    sb.save(sb.load(job / "model.safetensors").fresh(), again)
     assert command("merge", job, again, "--out", tmp_path / "whole.safetensors").code == 0
+
+
+def test_a_model_and_its_copy_are_refused(fails, job, shards, tmp_path):
+    again, out = tmp_path / "again.safetensors", tmp_path / "whole.safetensors"
+    again.write_bytes((job / "model.safetensors").read_bytes())
+    assert f"{again} is a copy of {job}" in fails("merge", job, again, "--out", out)
+    again.write_bytes(shards[1].read_bytes())
+    assert f"{again} is a copy of {shards[1]}" in fails("merge", *shards, again, "--out", out)
+    assert not out.exists()
 
 
 def test_shards_that_do_not_fit(fails, shards, train, tmp_path):

@@ -33,6 +33,7 @@ def online(
     follow: options.Follow = False,
     idle: options.Idle = None,
     patience: options.Patience = None,
+    changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     commit_rows: options.CommitRows = options.PACE.rows,
     commit_seconds: options.CommitSeconds = options.PACE.seconds,
@@ -63,7 +64,8 @@ def online(
         seed=seed,
         refresh=refresh,
     ).checked()
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    accept = changed_source == options.Changed.accept
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
     plain, work = settings.plain(), Online(settings, keep_epochs)
     plan = Plan("online", source, work, plain, out, bits, to, skip_bad, patience=patience)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

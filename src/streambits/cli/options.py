@@ -41,6 +41,13 @@ class Way(StrEnum):
     centres = "centres"
 
 
+class Changed(StrEnum):
+    """What to do with a source that has changed since it was read."""
+
+    refuse = "refuse"
+    accept = "accept"
+
+
 def _epochs(text: str | None) -> str | None:
     if text is not None and text not in ("auto", "never") and not text.isdecimal():
         raise typer.BadParameter("auto, never or a number of rows")
@@ -71,6 +78,13 @@ Idle = Annotated[
 Patience = Annotated[
     float | None,
     typer.Option(min=0, help="Seconds that a broker or database may be away; 60 by default."),
+]
+ChangedSource = Annotated[
+    Changed,
+    typer.Option(
+        help="A job that goes on looks whether the files it has read are still the same, by their "
+        "sizes and by parts of them. If not: refuse, or accept, and go on from where it was."
+    ),
 ]
 Bits = Annotated[int, typer.Option(min=1, help="Length of the codes.")]
 MethodName = Annotated[Method, typer.Option(help="How codes are learned.")]
