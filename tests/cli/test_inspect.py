@@ -84,7 +84,7 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     text = command("inspect", "job").out
     for expected in ("finished", "rows.npy", "5,000", "ssbc", "balance", "certificate"):
         assert expected in text
-    with open("job/lock", "rb") as lock:
+    with open("job/lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert command("inspect", "job", "--json").json["running"]
         assert "running" in command("inspect", "job").out
