@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.isotonic import IsotonicRegression
 
 from streambits import Codes
-from streambits.calibration import Calibration, curve, tables
+from streambits.calibration import Calibration, curve, smoothed, tables
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40), st.integers(1, 20))
@@ -80,3 +82,21 @@ def test_equal_rows_and_huge_ones_have_a_scale_too(rows):
     scale = Calibration(rows, codes)(rows[:2], codes[:2])
     assert np.isfinite(scale).all()
     assert (np.diff(scale) > 0).all()
+
+
+@pytest.mark.parametrize("bits", [1, 31, 64, 1000])
+def test_smoothing_weighs_all_pairs_and_holds_few_of_them(bits):
+    values = np.random.default_rng(0).random((3, bits + 1))
+    steps = np.arange(bits + 1)
+    weights = np.exp(-0.5 * ((steps[:, None] - steps) / max(1.0, bits / 32)) ** 2)
+    assert np.allclose(smoothed(values), values @ weights)
+
+
+def test_scales_of_long_codes_leave_nothing_behind():
+    near, far = np.full((1, 4), 9, np.uint16), np.ones((1, 4))
+    tracemalloc.start()
+    tables(np.ones(4097), near, far, 4096)
+    left, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert left < 1 << 20
+    assert peak < 1 << 25  # the whole matrix has 2^27 bytes

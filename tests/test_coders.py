@@ -174,3 +174,59 @@ def test_wrong_scales_are_refused(streamed):
             index.search(codes, 3, scales=wrong)
     with pytest.raises(InputError, match="queries has weights"):
         index.search(coders.project(rows[:2]), 3, scales=scales)
+
+
+def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
+    _, known, index, rows = streamed
+    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders.store_in(tmp_path, sb.load, sb.save)
+    for _ in sb.encode_online(learner, [rows], coders=coders):
+        pass
+    assert sorted(file.name for file in (tmp_path / "epochs").iterdir()) == [
+        f"epoch-00000{epoch}.safetensors" for epoch in range(3)
+    ]
+    assert coders.nbytes < known.nbytes / 3
+    sb.save(coders, tmp_path / "coders.safetensors")
+    (tmp_path / "elsewhere").mkdir()
+    sb.save(sb.load(tmp_path / "coders.safetensors"), tmp_path / "elsewhere" / "whole")
+    wanted = known.search(index, rows[::900], 5)
+    for path in ("coders.safetensors", "elsewhere/whole"):
+        found = sb.load(tmp_path / path).search(index, rows[::900], 5)
+        assert np.array_equal(found.ids, wanted.ids)
+        assert np.allclose(found.distances, wanted.distances)
+    with pytest.raises(EpochError, match="epoch 0 is over"):
+        coders.note(coders[0], rows[:5], coders[0].encode(rows[:5]))
+
+
+def test_samples_are_single_precision_and_bytes(streamed):
+    *_, rows = streamed
+    learner = sb.ssbc(rows[:100].astype(np.float64), bits=12)
+    coder, coders = learner.coder(), sb.Coders(sample=50)
+    coders.note(coder, rows, coder.encode(rows))
+    state = coders.state()["epochs"]["0"]
+    assert state["rows"].rows.dtype == np.float32
+    assert state["codes"].rows.dtype == np.uint8
+    assert state["codes"].rows.shape == (50, 2)
+
+
+def test_many_queries_over_many_epochs_are_asked_in_turns(streamed, monkeypatch):
+    _, coders, index, rows = streamed
+    whole = coders.search(index, rows[::100], 5)
+    monkeypatch.setattr("streambits.coders.SCALES", 1)
+    parts = coders.search(index, rows[::100], 5)
+    assert np.array_equal(whole.ids, parts.ids)
+    assert np.allclose(whole.distances, parts.distances)
+    assert coders.search(index, rows[:0], 5).ids.shape[0] == 0
+
+
+def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, monkeypatch):
+    *_, rows = streamed
+    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders.store_in(tmp_path, sb.load, sb.save)
+    for _ in sb.encode_online(learner, [rows], coders=coders):
+        pass
+    assert coders[0] is coders[0]
+    monkeypatch.setattr("streambits.coders.OPENED", 1)
+    first = coders[0]
+    assert coders[1] is coders[1]
+    assert coders[0] is not first

@@ -11,10 +11,10 @@ equal, do not decide what is near: with plain means four epochs of DSADS keep 0.
 one, with logarithms 0.96.
 """
 
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from streambits._arrays import double
@@ -24,19 +24,34 @@ Matrix = NDArray[np.float64]
 PRIOR = 0.5  # rows without a miss that the smoothing adds
 LEAST = 0.01  # of the median distance is added to all: the logarithm of 0 would outweigh all others
 REACH = 32  # the smoothing reaches bits / 32 bits to either side
+COLUMNS = 256  # of the smoothing's weights that are in memory at a time
+
+
+class Fit(NamedTuple):
+    """What a sample has told: the curve, of logarithms, and the distance that is added to all."""
+
+    curve: Matrix
+    least: float
 
 
 class Calibration:
-    """A sample of an epoch's rows (n, d), n >= 2, and their codes: a scale for each query."""
+    """A sample of an epoch's rows (n, d), n >= 2, and their codes: a scale for each query.
 
-    def __init__(self, rows: NDArray[Any], codes: Codes) -> None:
+    fit: of the same sample, where it is known already; it takes n^2 (d + bits) operations.
+    """
+
+    def __init__(self, rows: NDArray[Any], codes: Codes, fit: Fit | None = None) -> None:
         self.codes = codes
         self._centre = rows.mean(axis=0, dtype=np.float64)
         self._rows = (rows - self._centre).astype(rows.dtype)
         self._lengths = _squares(self._rows)
+        self.fit = self._fitted() if fit is None else fit
+        self._curve, self._least = self.fit
+
+    def _fitted(self) -> Fit:
         distances = self._distances(self._rows)
-        self._least = max(LEAST * float(np.median(distances)), 1e-300)
-        self._curve = curve(codes.hamming(codes), np.log(distances + self._least))
+        least = max(LEAST * float(np.median(distances)), 1e-300)
+        return Fit(curve(self.codes.hamming(self.codes), np.log(distances + least)), least)
 
     def __call__(self, rows: NDArray[Any], codes: Codes) -> Matrix:
         """(queries, bits + 1) the distance that each Hamming distance means, rising.
@@ -70,9 +85,9 @@ def curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:
     near, far: (n, n) Hamming and Euclidean distances of the same rows; bits: the largest seen.
     Isotonic regression by pooling neighbours that fall; linear where a number was not seen.
     """
-    above = np.triu_indices(len(near), 1)
-    counts = np.bincount(near[above])
-    sums = np.bincount(near[above], far[above])
+    above = ~np.tri(len(near), dtype=np.bool_)
+    pairs = near[above]
+    counts, sums = np.bincount(pairs), np.bincount(pairs, far[above])
     seen = np.flatnonzero(counts)
     pooled: list[list[float]] = []  # mean, count, how many numbers of bits
     for mean, count in zip(sums[seen] / counts[seen], counts[seen], strict=True):
@@ -93,19 +108,25 @@ def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Ma
     """
     steps = np.arange(bits + 1)
     base = np.interp(steps, np.arange(len(base)), base)
-    shape, around = (len(near), len(steps)), _around(bits)
+    shape = (len(near), len(steps))
     flat = (near + len(steps) * np.arange(len(near))[:, None]).ravel()
     counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
     sums = np.bincount(flat, far.ravel(), shape[0] * shape[1]).reshape(shape)
-    missed = ((sums - counts * base) @ around) / (counts @ around + PRIOR)
+    missed = smoothed(sums - counts * base) / (smoothed(counts) + PRIOR)
     nearest = near.min(axis=1).astype(np.intp)[:, None]
     below = steps < nearest  # nothing is known there: as at the nearest
     missed = np.where(below, np.take_along_axis(missed, nearest, axis=1), missed)
     return np.asarray(np.maximum.accumulate(base + missed, axis=1))
 
 
-@cache
-def _around(bits: int) -> Matrix:
-    """(bits + 1, bits + 1) the weights of the smoothing."""
-    steps = np.arange(bits + 1)
-    return np.exp(-0.5 * ((steps[:, None] - steps) / max(1.0, bits / REACH)) ** 2)
+def smoothed(values: NDArray[Any]) -> Matrix:
+    """(queries, bits + 1) sums over neighbouring numbers of bits, by a Gaussian weight each.
+
+    The weights, a matrix of (bits + 1)^2, are a view of one row of them, copied a few columns at a
+    time: at 4096 bits all of them would take 134 MB.
+    """
+    bits = values.shape[1] - 1
+    apart = np.arange(-bits, bits + 1) / max(1.0, bits / REACH)
+    weights = sliding_window_view(np.exp(-0.5 * apart**2), bits + 1)[::-1]
+    starts = range(0, bits + 1, COLUMNS)
+    return np.concatenate([values @ weights[:, i : i + COLUMNS] for i in starts], axis=1)

@@ -28,7 +28,7 @@ from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits._threads import ordered_map
 from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.coders import Coders, Epoch
 from streambits.errors import InputError, StorageError
 from streambits.features import (
     Cosines,
@@ -54,6 +54,7 @@ KINDS: dict[str, Any] = {
         Coders,
         Cosines,
         Eigenfunctions,
+        Epoch,
         Fixed,
         FrequentDirections,
         GaussianAffinity,
@@ -68,7 +69,7 @@ KINDS: dict[str, Any] = {
         Tables,
     )
 }
-MODELS: list[type] = [Learner, Coder, Coders, HammingIndex]  # what a file may be as a whole
+MODELS: list[type] = [Learner, Coder, Coders, Epoch, HammingIndex]  # what a file may be as a whole
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
 DTYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -144,6 +145,8 @@ def opened(path: str | Path) -> Saved:
     model = _built(head.model, arrays, path)
     if isinstance(model, HammingIndex):
         model.verify_by(lambda: _verify(model, arrays, head.arrays, path))
+    if isinstance(model, Coders):
+        model.store_in(path.parent, load)
     return Saved(model, head.digest)
 
 

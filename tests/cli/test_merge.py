@@ -29,12 +29,12 @@ def test_the_folder_of_a_job_is_a_model(command, job, tmp_path, rows):
     assert command("merge", job, other, "--out", tmp_path / "whole.safetensors").code == 0
 
 
-def test_a_model_and_its_copy_are_refused(fails, shards, tmp_path):
+def test_a_model_and_its_copy_are_refused(fails, job, shards, tmp_path):
     again, out = tmp_path / "again.safetensors", tmp_path / "whole.safetensors"
-    again.write_bytes(shards[0].read_bytes())
-    told = fails("merge", shards[0], again, "--out", out)
-    assert "again.safetensors does not fit" in told
-    assert "the same 1667 rows" in told
+    again.write_bytes((job / "model.safetensors").read_bytes())
+    assert f"{again} is a copy of {job}" in fails("merge", job, again, "--out", out)
+    again.write_bytes(shards[1].read_bytes())
+    assert f"{again} is a copy of {shards[1]}" in fails("merge", *shards, again, "--out", out)
     assert not out.exists()
 
 

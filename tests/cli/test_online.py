@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import streambits as sb
@@ -136,3 +137,18 @@ def test_standard_input_resumes(rows_file, tmp_path):
         subprocess.run(command, input=cut, check=True)
     codes = [(tmp_path / name / "codes" / "part-000000.parquet") for name in ("alone", "job")]
     assert codes[0].read_bytes() == codes[1].read_bytes()
+
+
+def test_epochs_that_were_retired_are_left_out_of_searches_and_this_is_said(
+    command, mixture, tmp_path
+):
+    np.save(tmp_path / "rows.npy", mixture(2600))
+    learning = ["--bits", 8, "--landmarks", 20, "--epochs", 600, "--keep-epochs", 2, "--quiet"]
+    done = command("online", tmp_path / "rows.npy", *learning, "--out", tmp_path / "job")
+    assert done.code == 0, done.err
+    np.save(tmp_path / "queries.npy", mixture(2600)[:2])
+    done = command("search", tmp_path / "job", "--query", tmp_path / "queries.npy", "-k", 3000)
+    assert "codes of epochs before 3, whose coders were retired (--keep-epochs)" in done.err
+    assert min(done.lines[0]["ids"]) >= 1500
+    found = done.lines[0]["ids"]
+    assert sorted(found) == list(range(min(found), 2600))

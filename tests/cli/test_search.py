@@ -93,10 +93,29 @@ def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
     sb.save(sb.Coders(), folder / "coders.safetensors")  # of an earlier run that was stopped
-    os.utime(folder / "coders.safetensors", (0, 0))
-    assert command("search", folder, "--query", asked).lines == done.lines
+    again = command("search", folder, "--query", asked)
+    assert again.lines == done.lines, again.err
+    (folder / "coders.safetensors").unlink()
     sb.save(Checkpoint(None, None, {"rows": 0}, {}), folder / "checkpoint.safetensors")
     assert "name one with --model" in command("search", folder, "--query", asked).err
+
+
+@pytest.mark.parametrize("newest", ["coders.safetensors", "checkpoint.safetensors"])
+def test_which_model_is_newer_does_not_depend_on_the_times_of_files(
+    newest, command, job, asked, tmp_path
+):
+    folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
+    shutil.copytree(job / "codes", folder / "codes")
+    old = sb.Coders.from_state(coders.state() | {"seen": coders.seen - 1})
+    old.keep([1])
+    for name in ("coders.safetensors", "checkpoint.safetensors"):
+        held = coders if name == newest else old
+        kept = held if name.startswith("coders") else Checkpoint(None, None, {}, {"coders": held})
+        sb.save(kept, folder / name)
+        os.utime(folder / name, (1, 1) if name == newest else (2, 2))
+    done = command("search", folder, "--query", asked)
+    assert done.lines == command("search", job, "--query", asked).lines
+    assert newest in done.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

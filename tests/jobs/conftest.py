@@ -154,8 +154,8 @@ def _content(folder):
     """Bytes of all that a job leaves for others, but for the count of exchanges of a sink."""
     names = ("model.safetensors", "coders.safetensors", "rejects.jsonl")
     files = [folder / name for name in names if (folder / name).exists()]
-    codes = folder / "codes"
-    files += sorted(codes.iterdir()) if codes.exists() else []
+    for inner in (folder / "codes", folder / "epochs"):
+        files += sorted(inner.iterdir()) if inner.exists() else []
     files = [file for file in files if not file.name.endswith(".generation")]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -213,3 +214,10 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_stays(path)
     with Folder(path, ONE):
         there = {file.name for file in path.glob(".*")}
         assert there == {f".x.index.{alive}.7.new", ".notes.new"}
+
+
+def test_a_checkpoint_is_for_its_owner_alone(tmp_path):
+    """It holds rows as they came."""
+    with Folder(tmp_path / "job", {"verb": "learn"}) as folder:
+        folder.keep(Checkpoint(None, None, {"rows": 0}, {}))
+    assert stat.S_IMODE((tmp_path / "job" / "checkpoint.safetensors").stat().st_mode) == 0o600

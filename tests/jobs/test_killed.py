@@ -41,7 +41,13 @@ def test_online_over_parquet(jobs, moving, moving_files, tmp_path, content):
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     kinds = {name.partition("/")[0] for name in wanted}
-    assert kinds == {"codes", "model.safetensors", "coders.safetensors", "rejects.jsonl"}
+    assert kinds == {
+        "codes",
+        "epochs",
+        "model.safetensors",
+        "coders.safetensors",
+        "rejects.jsonl",
+    }
     assert kill_until(jobs, command, KILLS, tmp_path, content) >= KILLS
     coded = list(read_codes(tmp_path / "killed1" / "codes"))
     assert len({codes.epoch for _, codes in coded}) > 1

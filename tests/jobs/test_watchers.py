@@ -2,8 +2,12 @@
 
 import io
 import json
+import logging
 import math
 import re
+import socket
+import threading
+from contextlib import ExitStack
 from urllib.request import urlopen
 
 import numpy as np
@@ -117,3 +121,53 @@ def test_in_a_terminal(monkeypatch):
     with shown.standing_on() as tell:
         tell("step", HERE)
     assert "1,000 of 2,003 rows" in out.getvalue()
+
+
+def test_metrics_of_a_job_that_gives_rows_back():
+    """Stopped before it could commit: what was read is read again the next time."""
+    metrics_of = pytest.importorskip("streambits.jobs.metrics")
+    with metrics_of.Metrics(0) as metrics:
+        metrics("step", HERE)
+        metrics("end", Standing(0, 0, 0, 0, 1.0))
+        assert served(metrics)["streambits_rows_total"] == 1000
+
+
+def test_clients_that_hang_take_no_more_than_their_share(monkeypatch):
+    metrics_of = pytest.importorskip("streambits.jobs.metrics")
+    monkeypatch.setattr(metrics_of._Answer, "timeout", 0.2)
+    before = threading.active_count()
+    with ExitStack() as stack:
+        metrics = stack.enter_context(metrics_of.Metrics(0))
+        address = ("127.0.0.1", metrics.port)
+        hanging = [stack.enter_context(socket.create_connection(address)) for _ in range(60)]
+        for one in hanging:
+            one.settimeout(20)
+            assert one.recv(1) == b""  # all are sent away, those that had room after a while
+            assert threading.active_count() <= before + 1 + metrics_of.CONNECTIONS
+        metrics("commit", HERE)
+        assert served(metrics)["streambits_rows_total"] == 1000
+
+
+class Broken(io.StringIO):
+    """A log nobody reads, or on a disk that is full."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def write(self, _):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(28, "No space left"), ValueError()])
+def test_a_log_that_cannot_be_written_does_not_end_the_job(error, moving):
+    log = JsonLog("online", Broken(error))
+    assert run(np.nan_to_num(moving[:1000]), log).rows == 1000
+    log.emit(logging.makeLogRecord({"msg": "a server went away"}))
+
+
+def test_a_watcher_whose_terminal_is_gone_does_not_end_the_job(moving):
+    def watch(event, standing):
+        raise OSError(5, "Input/output error")
+
+    assert run(np.nan_to_num(moving[:1000]), watch).rows == 1000

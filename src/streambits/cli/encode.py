@@ -35,6 +35,7 @@ def encode(
     follow: options.Follow = False,
     idle: options.Idle = None,
     patience: options.Patience = None,
+    changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     rejects: Annotated[
         Path | None, typer.Option(help="For --skip-bad without a folder: where bad rows go.")
@@ -63,7 +64,8 @@ def encode(
         raise typer.BadParameter("--rejects is for --skip-bad without --out")
     coder = coder_of(model)
     work = Encoding(coder, str(model))
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    accept = changed_source == options.Changed.accept
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
     told = Told(as_json, quiet, log_json, metrics_port)
     if here:
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)

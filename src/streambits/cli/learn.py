@@ -30,6 +30,7 @@ def learn(
     follow: options.Follow = False,
     idle: options.Idle = None,
     patience: options.Patience = None,
+    changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     commit_rows: options.CommitRows = options.PACE.rows,
     commit_seconds: options.CommitSeconds = options.PACE.seconds,
@@ -59,6 +60,7 @@ def learn(
         seed=seed,
     ).checked()
     plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
+    accept = changed_source == options.Changed.accept
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
     plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

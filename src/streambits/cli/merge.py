@@ -10,6 +10,7 @@ from rich.console import Console
 from streambits.cli import progress
 from streambits.cli.models import learner_file, open_learner
 from streambits.errors import MergeError
+from streambits.jobs.encoding import fingerprint
 from streambits.learner import Learner
 from streambits.storage import save
 
@@ -37,6 +38,7 @@ def merge(
     twice = [path for path, file in zip(models, files, strict=True) if files.count(file) > 1]
     if twice:
         raise typer.BadParameter(f"{twice[-1]} is named twice", param_hint="models")
+    check_different(models, files)
     with progress.working(progress.stderr(), f"merging {len(models)} models"):
         whole = merged(models)
         save(whole, out)
@@ -53,6 +55,18 @@ def merge(
     else:
         text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
         Console(highlight=False).print(text, soft_wrap=True)
+
+
+def check_different(models: list[Path], files: list[Path]) -> None:
+    """Refuse a model and its copy: the rows of it would count twice."""
+    known: dict[str, Path] = {}
+    for model, file in zip(models, files, strict=True):
+        other = known.setdefault(fingerprint(file), model)
+        if other is not model:
+            raise MergeError(
+                f"{model} is a copy of {other}, and its rows would count twice: name each shard "
+                f"once"
+            )
 
 
 def merged(paths: list[Path]) -> Learner:

@@ -2,6 +2,7 @@
 
 from os.path import lexists, realpath
 from pathlib import Path
+from typing import Any
 
 from streambits.cli.makers import maker_of
 from streambits.coder import Coder
@@ -50,25 +51,33 @@ def _inside(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _newest(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """The first of the files; a checkpoint only if it is newer: then the job goes on."""
+    """Of the files that have seen most rows, the first; a checkpoint has if the job goes on.
+
+    By what is in the files, not by their times: those say nothing after a copy.
+    """
     there = [folder / name for name in names if lexists(folder / name)]
-    ended = [path for path in there if path.name != KEPT]
-    if ended and (len(ended) == len(there) or _time(there[-1]) <= max(map(_time, ended))):
-        return ended[0]
-    return there[-1] if there else None
+    if len(there) < 2:
+        return there[0] if there else None
+    return max(there, key=lambda path: _seen(load(path)))
 
 
-def _time(path: Path) -> int:
-    return path.stat().st_mtime_ns
+def _seen(model: Any) -> int:
+    """Rows that it has learned or encoded, by which the models of one job are ordered."""
+    if isinstance(model, Checkpoint):
+        return max(map(_seen, model.parts.values()), default=-1)
+    return model.seen if isinstance(model, Learner | Coders) else 0
 
 
 def open_model(path: Path) -> Model:
     """A learner, a coder or the coders of all epochs."""
     found = load(path)
     if isinstance(found, Checkpoint):
-        found = found.parts.get("coders") or found.parts.get("learner")
+        parts = found.parts
+        found = parts["coders"] if "coders" in parts else parts.get("learner")
         if found is None:
             raise InputError(f"{path} has no model: name one with --model")
+        if isinstance(found, Coders):
+            found.store_in(path.parent, load)
     if isinstance(found, HammingIndex):
         raise InputError(f"{path} holds an index, and a model is needed")
     model: Model = found

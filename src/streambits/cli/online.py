@@ -18,6 +18,7 @@ def online(
     landmarks: options.Landmarks = LANDMARKS,
     landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
+    keep_epochs: options.KeepEpochs = None,
     half_life: options.HalfLife = None,
     bandwidth: options.Bandwidth = None,
     bandwidth_factor: options.BandwidthFactor = None,
@@ -32,6 +33,7 @@ def online(
     follow: options.Follow = False,
     idle: options.Idle = None,
     patience: options.Patience = None,
+    changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     commit_rows: options.CommitRows = options.PACE.rows,
     commit_seconds: options.CommitSeconds = options.PACE.seconds,
@@ -43,8 +45,9 @@ def online(
     """Give every row of a stream its code at once, and learn from it.
 
     OUT gets codes/, model.safetensors (the learner), coders.safetensors (what encodes queries in
-    every epoch) and, with --skip-bad, rejects.jsonl. All is committed together now and then: after
-    a crash or a signal the same command goes on, and the end is the same to the byte.
+    the last epoch), epochs/ (the same for the epochs before, a file each) and, with --skip-bad,
+    rejects.jsonl. All is committed together now and then: after a crash or a signal the same
+    command goes on, and the end is the same to the byte.
     """
     settings = Settings(
         bits=bits,
@@ -61,7 +64,8 @@ def online(
         seed=seed,
         refresh=refresh,
     ).checked()
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience))
-    plain, work = settings.plain(), Online(settings)
+    accept = changed_source == options.Changed.accept
+    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
+    plain, work = settings.plain(), Online(settings, keep_epochs)
     plan = Plan("online", source, work, plain, out, bits, to, skip_bad, patience=patience)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

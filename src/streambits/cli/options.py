@@ -41,6 +41,13 @@ class Way(StrEnum):
     centres = "centres"
 
 
+class Changed(StrEnum):
+    """What to do with a source that has changed since it was read."""
+
+    refuse = "refuse"
+    accept = "accept"
+
+
 def _epochs(text: str | None) -> str | None:
     if text is not None and text not in ("auto", "never") and not text.isdecimal():
         raise typer.BadParameter("auto, never or a number of rows")
@@ -72,6 +79,13 @@ Patience = Annotated[
     float | None,
     typer.Option(min=0, help="Seconds that a broker or database may be away; 60 by default."),
 ]
+ChangedSource = Annotated[
+    Changed,
+    typer.Option(
+        help="A job that goes on looks whether the files it has read are still the same, by their "
+        "sizes and by parts of them. If not: refuse, or accept, and go on from where it was."
+    ),
+]
 Bits = Annotated[int, typer.Option(min=1, help="Length of the codes.")]
 MethodName = Annotated[Method, typer.Option(help="How codes are learned.")]
 Landmarks = Annotated[
@@ -95,7 +109,18 @@ Epochs = Annotated[
     typer.Option(
         callback=_epochs,
         help="When new landmarks are drawn and codes begin anew: auto (when the stream has moved; "
-        "the default of ssbc), never, or every so many rows.",
+        "the default of ssbc), never, or every so many rows. online writes a file for every epoch "
+        "that is over (landmarks and up to 1,024 rows), and a query is encoded once for each: with "
+        "many epochs it is the disk and searches that grow, not memory and commits.",
+    ),
+]
+KeepEpochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many epochs can be searched through the job, the current one included; all by "
+        "default. The coders of older ones are removed: their codes stay where they are, and are "
+        "left out of searches until streambits reencode brings them to the newest epoch.",
     ),
 ]
 HalfLife = Annotated[

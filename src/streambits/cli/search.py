@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +19,7 @@ from streambits.cli.models import as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
 from streambits.coders import Coders
 from streambits.errors import InputError, StorageError
+from streambits.index import HammingIndex
 from streambits.streams.connect import Chunk, Source
 from streambits.streams.sources import open_source
 
@@ -102,7 +104,23 @@ def open_finder(where: str, model: Path | None) -> Finder:
             f"{where} has codes of {index.bits} bits, and the model {path} makes {newest.bits}: "
             f"name the model they were made with (--model)"
         )
+    if isinstance(found, Coders):
+        _leave_out_retired(index, found)
     return Finder(index, found if isinstance(found, Coders) else newest, path)
+
+
+def _leave_out_retired(index: HammingIndex, coders: Coders) -> None:
+    """Codes of epochs that a job has retired (--keep-epochs) are not searched; says so."""
+    gone = [epoch for epoch in index.epochs if epoch < coders.retired]
+    if not gone:
+        return
+    ids = [ids for ids, codes in index.coded() if codes.epoch in gone]
+    index.remove(np.concatenate(ids))
+    progress.stderr().print(
+        f"left out: {sum(map(len, ids)):,} codes of epochs before {coders.retired}, whose coders "
+        f"were retired (--keep-epochs); streambits reencode brings them to the newest epoch",
+        soft_wrap=True,
+    )
 
 
 def _length(where: str, bits: int) -> int | None:

@@ -11,6 +11,7 @@ class Checkpoint:
 
     offset: of the source, a JSON value; sink: the sink's state, a JSON value; counts: rows, bytes
     and rejects so far, size and CRC-32 of the file of rejects; parts: what the work has learned;
+    source: by what the source knows that it is still the same, a JSON value;
     ended: whether the source was read to its end, and the sink closed; None where that was not
     yet written down.
     """
@@ -22,14 +23,16 @@ class Checkpoint:
         counts: dict[str, int],
         parts: dict[str, Any],
         *,
+        source: Any = None,
         ended: bool | None = None,
     ) -> None:
         self.offset, self.sink, self.counts, self.parts = offset, sink, counts, parts
-        self.ended = ended
+        self.source, self.ended = source, ended
 
     def state(self) -> dict[str, Any]:
         plain = {"offset": self.offset, "sink": self.sink, "counts": self.counts}
-        return {"plain": json.dumps(plain | {"ended": self.ended}), "parts": self.parts}
+        plain |= {"source": self.source, "ended": self.ended}
+        return {"plain": json.dumps(plain), "parts": self.parts}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:

@@ -43,7 +43,10 @@ class Encoding:
     def parts(self) -> dict[str, Any]:
         return {}
 
-    def resume(self, parts: dict[str, Any]) -> None:
+    def resume(self, parts: dict[str, Any], folder: Path | None) -> None:
+        pass
+
+    def committed(self) -> None:
         pass
 
     def save(self, folder: Path) -> None:
@@ -61,6 +64,8 @@ def fingerprint(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except FileNotFoundError:
+        raise StorageError(f"{path} does not exist") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
 

@@ -70,7 +70,7 @@ class Folder:
         """From now on this is where the job is."""
         if self._lock is not None:
             self._lock.check()
-        save(checkpoint, self._kept)
+        save(checkpoint, self._kept, private=True)
 
     @property
     def _kept(self) -> Path:

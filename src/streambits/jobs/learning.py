@@ -63,8 +63,12 @@ class Learning:
     def parts(self) -> dict[str, Any]:
         return {} if self.learner is None else {"learner": self.learner}
 
-    def resume(self, parts: dict[str, Any]) -> None:
+    def resume(self, parts: dict[str, Any], folder: Path | None) -> None:
+        del folder
         self.learner = parts.get("learner")
+
+    def committed(self) -> None:
+        pass
 
     def save(self, folder: Path) -> None:
         if self.learner is not None:

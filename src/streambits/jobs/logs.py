@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -10,7 +12,11 @@ from streambits.jobs.standing import Standing
 
 
 class JsonLog(logging.Handler):
-    """A watcher, and a handler for the log of 'streambits'. Steps are not told, the rest is."""
+    """A watcher, and a handler for the log of 'streambits'. Steps are not told, the rest is.
+
+    A line that cannot be written, because the disk is full or nobody reads any more, is lost; the
+    job goes on.
+    """
 
     def __init__(self, job: str, stream: TextIO | None = None) -> None:
         super().__init__()
@@ -34,8 +40,19 @@ class JsonLog(logging.Handler):
 
     def _line(self, event: str, **more: Any) -> None:
         head = {"time": datetime.now(UTC).isoformat(), "job": self._job, "event": event}
-        self._stream.write(json.dumps(clean(head | more), allow_nan=False) + "\n")
-        self._stream.flush()
+        line = json.dumps(clean(head | more), allow_nan=False) + "\n"
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+        except (OSError, ValueError):  # no room, or closed
+            pass
+
+    def _drop(self) -> None:
+        """Nobody reads any more: let Python write what it still holds to nowhere, and end well."""
+        with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
 
 
 def clean(value: Any) -> Any:

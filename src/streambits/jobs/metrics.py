@@ -1,17 +1,74 @@
 """Metrics for operators: Prometheus, on loopback only."""
 
-from typing import Self
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
 
 from streambits.errors import InputError, MissingExtraError
 from streambits.jobs.standing import Standing
 
 try:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+    from prometheus_client import (
+        CONTENT_TYPE_LATEST,
+        CollectorRegistry,
+        Counter,
+        Gauge,
+        generate_latest,
+    )
 except ImportError:
     raise MissingExtraError("prometheus-client", "metrics") from None
 
 HOST = "127.0.0.1"
 DRIFT = ("affinity", "outside", "shift", "balance", "evidence")
+CONNECTIONS = 16  # at a time; more are closed at once
+PATIENCE = 3.0  # seconds for a client to say what it wants, or to take it
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """The metrics, whatever the path."""
+
+    timeout = PATIENCE
+    server: "_Server"
+
+    def do_GET(self) -> None:
+        found = generate_latest(self.server.registry)
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(found)))
+        self.end_headers()
+        self.wfile.write(found)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves a registry to a few clients at a time, none of which can hold it up.
+
+    Clients that hang would otherwise take all threads and descriptors that the job has.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, port: int, registry: CollectorRegistry) -> None:
+        self.registry, self._room = registry, threading.Semaphore(CONNECTIONS)
+        super().__init__((HOST, port), _Answer)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is not worth a word."""
 
 
 class Metrics:
@@ -34,19 +91,21 @@ class Metrics:
         self._drift = Gauge("streambits_drift", words, ["statistic"], registry=held)
         self._last = Standing(0, 0, 0, 0, 0.0)
         try:
-            self._server, self._thread = start_http_server(port, addr=HOST, registry=held)
+            self._server = _Server(port, held)
         except OSError as error:
             raise InputError(
                 f"metrics cannot be served on port {port}: {error.strerror or error}"
             ) from error
         self.port = int(self._server.server_port)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     def __call__(self, event: str, standing: Standing) -> None:
         """Take note of where a job is."""
         last, self._last = self._last, standing
-        self._rows.inc(standing.rows - last.rows)
-        self._bytes.inc(standing.bytes - last.bytes)
-        self._rejects.inc(standing.rejects - last.rejects)
+        self._rows.inc(max(0, standing.rows - last.rows))  # a job that is stopped early gives back
+        self._bytes.inc(max(0, standing.bytes - last.bytes))
+        self._rejects.inc(max(0, standing.rejects - last.rejects))
         self._commits.inc(event == "commit")
         self._epoch.set(standing.epoch)
         self._rate.set(standing.rate)

@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 from streambits.errors import InputError
 from streambits.streams.connect import Source
 from streambits.streams.sources import open_source
+from streambits.streams.sources.files import Files
 from streambits.streams.urls import is_url, shown
 
-BROKERS = {"nats": "NatsSource", "tls": "NatsSource", "kafka": "KafkaSource"}
+BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
 
 
 class Reading(NamedTuple):
     """How to read. columns: names with commas between, or for a broker how many; ids: the column,
-    or the name in a message; follow, idle: for brokers; patience: files do not need it.
+    or the name in a message; follow, idle: for brokers; patience: files do not need it;
+    accept_changes: go on though files that were read before have changed since.
     """
 
     columns: str | None = None
@@ -21,6 +23,7 @@ class Reading(NamedTuple):
     follow: bool = False
     idle: float | None = None
     patience: float | None = None
+    accept_changes: bool = False
 
 
 def open_any(paths: list[str], how: Reading) -> Source:
@@ -31,7 +34,10 @@ def open_any(paths: list[str], how: Reading) -> Source:
         if live:
             raise InputError(f"--{live[0]} is for brokers: files are read to their end")
         names = how.columns.split(",") if how.columns else None
-        return open_source(paths, columns=names, ids=how.ids, format=how.format)
+        source = open_source(paths, columns=names, ids=how.ids, format=how.format)
+        if isinstance(source, Files):
+            source.accepts_changes = how.accept_changes
+        return source
     if len(paths) > 1 or schemes[0] not in BROKERS:
         known = ", ".join(f"{scheme}://" for scheme in BROKERS)
         raise InputError(

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from streambits._digests import Digest
 from streambits.codes import Coded
 from streambits.drift import latest
-from streambits.errors import StorageError, StreambitsError
+from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder
 from streambits.jobs.reader import Reader
@@ -84,6 +85,9 @@ class Job:
     def _begin(self) -> None:
         """Go back to the last commit, or make the first."""
         found = self.folder.checkpoint() if self.folder else None
+        if found is not None:
+            self._check_source(found)
+        self.work.resume(found.parts if found else {}, self.folder.path if self.folder else None)
         if found is None:
             self._go_back()
             if self.folder:
@@ -94,7 +98,17 @@ class Job:
         self._counts, self._offset = found.counts, found.offset
         self._go_back()
         self._before = self.rows
-        self.work.resume(found.parts)
+
+    def _check_source(self, found: Checkpoint) -> None:
+        """What is read before the offset must be what was read then; the rest would not fit it."""
+        changes: list[str] = getattr(self.source, "changes", lambda _: [])(found.source)
+        if changes:
+            more = f"; and {len(changes) - 1} more files" if len(changes) > 1 else ""
+            raise InputError(
+                f"the source has changed since {found.counts['rows']:,} rows of it were read: "
+                f"{changes[0]}{more}. Restore it, choose another folder, or go on all the same "
+                f"with --changed-source accept"
+            )
 
     def _loop(self, stop: Stop) -> None:
         with Reader(self.source, self._offset) as reader:
@@ -151,8 +165,10 @@ class Job:
         """From now on this is where the job is."""
         counts = self._count()
         if self.folder:
+            evidence = getattr(self.source, "evidence", lambda _: None)(self._offset)
             now = (self._offset, self._state, counts, self.work.parts())
-            self.folder.keep(Checkpoint(*now, ended=ended))
+            self.folder.keep(Checkpoint(*now, source=evidence, ended=ended))
+            self.work.committed()
         self._counts, self._new = counts, False
 
     def _count(self) -> dict[str, int]:
@@ -195,7 +211,8 @@ class Job:
             stopped=stopped,
         )
         for watcher in self.watchers:
-            watcher(event, standing)
+            with suppress(OSError):  # a terminal or a log that is gone must not end the job
+                watcher(event, standing)
         self._told = time.monotonic()
         return standing
 

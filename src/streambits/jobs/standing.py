@@ -7,7 +7,7 @@ from streambits.drift import Reading
 
 
 class Standing(NamedTuple):
-    """rows: good ones, with those of earlier runs; read: with bad ones; bytes: of the rows;
+    """rows: good ones, with those of earlier runs; bytes: of the rows; rejects: bad ones;
     fresh: rows of this run, in so many seconds; total: rows, good and bad, where that is known;
     certificate: of the learner; drift: its last look; lag: messages that wait in a broker;
     stopped: by a signal.

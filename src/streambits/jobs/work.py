@@ -36,8 +36,12 @@ class Work(Protocol):
         """What was learned."""
         ...
 
-    def resume(self, parts: dict[str, Any]) -> None:
-        """Go back to that."""
+    def resume(self, parts: dict[str, Any], folder: Path | None) -> None:
+        """Go back to that, or begin if there is nothing; folder: of the job, if it has one."""
+        ...
+
+    def committed(self) -> None:
+        """What `parts` gave last is on the disk, and what it did not name is not needed."""
         ...
 
     def save(self, folder: Path) -> None:

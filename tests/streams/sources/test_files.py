@@ -42,9 +42,9 @@ def test_names_are_those_given(folder):
     assert source.name == "in/a.csv and 1 more"
     assert open_source("in/a.csv").name == "in/a.csv"
     before = source.identity()
-    assert before["files"] == [["in/a.csv", 2], ["in/d.npy", 136]]
+    assert before["files"] == [["in/a.csv"], ["in/d.npy"]]
     (folder / "in" / "a.csv").write_text("0\n1\n")
-    assert source.identity() != before
+    assert source.identity() == before  # what is in them is a matter of `evidence`
     assert before != open_source(["in/d.npy", "in/a.csv"]).identity()
     assert open_source("in/a.csv", ids="x").identity() != open_source("in/a.csv").identity()
     assert open_source("in/a.csv", rows=3).identity() == open_source("in/a.csv").identity()

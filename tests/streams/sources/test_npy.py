@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -72,5 +74,27 @@ def test_length_and_a_file_that_is_not_there(tmp_path):
     assert source.length is None
     with pytest.raises(StorageError, match=r"a.npy does not exist"):
         list(source.read())
-    with pytest.raises(StorageError, match=r"a.npy cannot be read: No such file"):
-        source.identity()
+    assert source.identity()["files"] == [[str(tmp_path / "a.npy")]]
+
+
+def test_a_head_that_lies_is_refused_before_there_is_memory_for_it(tmp_path):
+    path = tmp_path / "a.npy"
+    for order in (False, True):
+        head = {"descr": "<f8", "fortran_order": order, "shape": (1 << 40, 1 << 30)}
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, head)
+            file.write(bytes(100))
+        tracemalloc.start()
+        with pytest.raises(StorageError, match="a row has 8,589,934,592 bytes, and the file 228"):
+            list(open_source(str(path)).read())
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+        tracemalloc.stop()
+
+
+def test_chunks_are_bounded_by_bytes(tmp_path, monkeypatch):
+    rows = np.arange(3000.0).reshape(300, 10)
+    np.save(tmp_path / "a.npy", rows)
+    monkeypatch.setattr("streambits.streams.sources.handles.CHUNK", 800)
+    chunks = list(open_source(str(tmp_path / "a.npy")).read())
+    assert [len(chunk.rows) for chunk in chunks] == [10] * 30
+    assert np.array_equal(np.concatenate([chunk.rows for chunk in chunks]), rows)

@@ -1,3 +1,7 @@
+import os
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -42,7 +46,7 @@ def test_csv_is_what_is_expected_and_the_name_is_told(standard_input, gather):
     source = open_source("-")
     assert source.name == "standard input"
     assert source.length is None
-    assert source.identity()["files"] == [["standard input", None]]
+    assert source.identity()["files"] == [["standard input"]]
     ids, _, (reject,) = gather(source.read())
     assert (ids, reject.where) == ([0], "standard input:2")
 
@@ -72,7 +76,49 @@ def test_one_that_ends_before_the_offset(write, tmp_path, standard_input, name, 
     standard_input(content)
     place = {"line": 9, "byte": 36} if name == "csv" else {"row": 9}
     with pytest.raises(StorageError, match="standard input ends before the place to go on from"):
-        list(open_source("-", format=name).read({"file": 0, "count": 9, **place}))
+        list(open_source("-", format=name).read({"file": 0, "count": 9, "digest": "", **place}))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_other_rows_than_before_are_refused(write, tmp_path, standard_input, name):
+    rows = np.arange(60, dtype=np.float32).reshape(20, 3)
+    write(tmp_path / name, rows)
+    standard_input((tmp_path / name).read_bytes())
+    offset = next(iter(open_source("-", format=KINDS[name], rows=6).read())).offset
+    rows[4, 1] += 1
+    write(tmp_path / name, rows)
+    standard_input((tmp_path / name).read_bytes())
+    with pytest.raises(StorageError, match="standard input is not what this job has read before"):
+        list(open_source("-", format=KINDS[name], rows=6).read(offset))
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """A pipe that is standard input; its end to write to."""
+    reading, writing = os.pipe()
+    with open(reading) as file, open(writing, "wb", buffering=0) as end:
+        monkeypatch.setattr(sys, "stdin", file)
+        yield end
+
+
+@pytest.mark.parametrize("name", ["header.csv", "arrays.jsonl", "a.fvecs", "C.npy"])
+def test_rows_that_are_there_are_handed_out_at_once(write, tmp_path, pipe, name):
+    rows = np.arange(60, dtype=np.float32).reshape(20, 3)
+    write(tmp_path / name, rows)
+    content = (tmp_path / name).read_bytes()
+    cut = len(content) * 2 // 3
+    chunks = iter(open_source("-", format=KINDS[name]).read())
+    pipe.write(content[:cut])
+    rescue = threading.Timer(20, pipe.close)  # or a source that waits for all rows waits for ever
+    rescue.start()
+    first = next(chunks)
+    rescue.cancel()
+    pipe.write(content[cut:])
+    pipe.close()
+    assert 0 < len(first.rows) < 20
+    found = [first, *chunks]
+    assert np.array_equal(np.concatenate([chunk.rows for chunk in found]), rows)
+    assert [i for chunk in found for i in chunk.ids.tolist()] == list(range(20))
 
 
 def test_what_it_cannot_be():

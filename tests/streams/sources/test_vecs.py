@@ -51,3 +51,21 @@ def test_length_of_nothing_and_names(tmp_path):
     assert open_source(str(path)).length == 3
     with pytest.raises(InputError, match="no columns with names"):
         open_source(str(path), ids="a")
+
+
+@pytest.mark.parametrize(("name", "width"), [("a.fvecs", 1 << 20), ("a.bvecs", 200)])
+def test_a_record_that_is_longer_than_its_file_is_refused(tmp_path, name, width):
+    path = tmp_path / name
+    path.write_bytes(width.to_bytes(4, "little") + bytes(100))
+    with pytest.raises(StorageError, match=rf"record 0 has {width:,} numbers, .* the file has 104"):
+        list(open_source(str(path)).read())
+
+
+def test_chunks_are_bounded_by_bytes(write, tmp_path, monkeypatch):
+    rows = np.arange(300, dtype=np.float32).reshape(30, 10) % 200
+    monkeypatch.setattr("streambits.streams.sources.handles.CHUNK", 180)
+    for name, count in (("a.fvecs", 4), ("a.bvecs", 3)):
+        write(tmp_path / name, rows)
+        chunks = list(open_source(str(tmp_path / name)).read())
+        assert max(len(chunk.rows) for chunk in chunks) == count
+        assert np.array_equal(np.concatenate([chunk.rows for chunk in chunks]), rows)

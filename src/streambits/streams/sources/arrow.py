@@ -1,11 +1,11 @@
 """Arrow files (IPC, Feather) and streams: a column of lists or columns of numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from streambits.streams.sources.columns import choose
-from streambits.streams.sources.handles import Handle
+from streambits.streams.sources.handles import Handle, rows_in_chunk
 from streambits.streams.sources.parquet import LOOK, look
 from streambits.streams.sources.parts import At, Layout, Options, Part, reading
 from streambits.streams.sources.tables import part
@@ -14,7 +14,10 @@ MAGIC = b"ARROW1"  # of a file; a stream has none
 
 
 class Arrow:
-    """One file, mapped into memory; batches that are compressed are unpacked one at a time."""
+    """One file. Memory: a record batch of it, as it was written, of the columns in use.
+
+    It is read, not mapped: a mapped file that somebody cuts off ends the process by a signal.
+    """
 
     keys: tuple[str, ...] = ("row", "batch", "within")
 
@@ -27,7 +30,7 @@ class Arrow:
     def layout(self) -> Layout | None:
         with reading(self.path, "Arrow"):
             names, listed = self._choose()
-            with _open(self.path) as file:
+            with _open(self.path, names) as file:
                 batches = _batches(file, list(names), 0)
                 pieces = (piece for _, batch in batches for piece in _cut(batch, 0, LOOK))
                 return look(names, listed, file.schema, pieces, self.path)
@@ -38,9 +41,10 @@ class Arrow:
         with reading(self.path, "Arrow", lambda: f" from row {row} on"):
             names = layout.columns if layout and layout.columns else self._choose()[0]
             wanted = [*names, *([] if ids is None else [ids])]
-            with _open(self.path) as file:
+            most = rows_in_chunk(self._options.rows, 8 * layout.width if layout else 0)
+            with _open(self.path, wanted) as file:
                 for number, batch in _batches(file, wanted, at["batch"]):
-                    for piece in _cut(batch, within, self._options.rows):
+                    for piece in _cut(batch, within, most):
                         row, within = row + piece.num_rows, within + piece.num_rows
                         place = {"row": row, "batch": number, "within": within}
                         yield part(piece, layout, ids is not None, self.path, place)
@@ -52,13 +56,19 @@ class Arrow:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[Any]:
+def _open(path: str, names: Sequence[str] = ()) -> Iterator[Any]:
+    """The file, with these columns of it, or all of them if none is named."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import, and seldom needed
 
-    with pa.memory_map(path) as source:
+    with pa.OSFile(path) as source:
         start = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
         source.seek(0)
-        yield start(source)  # of all columns: those not used are not touched, and a choice copies
+        file = start(source)
+        if names:
+            source.seek(0)
+            places = sorted(file.schema.get_field_index(name) for name in names)
+            file = start(source, options=pa.ipc.IpcReadOptions(included_fields=places))
+        yield file
 
 
 def _batches(file: Any, names: list[str], first: int) -> Iterator[tuple[int, Any]]:
@@ -69,7 +79,7 @@ def _batches(file: Any, names: list[str], first: int) -> Iterator[tuple[int, Any
         numbered = ((i, batch) for i, batch in enumerate(file) if i >= first)
     for number, batch in numbered:
         chosen = batch.select(names)
-        chosen.validate(full=True)  # what is mapped is not checked otherwise
+        chosen.validate(full=True)  # it is not checked otherwise
         yield number, chosen
 
 

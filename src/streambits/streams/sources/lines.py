@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
 from streambits.errors import StorageError
-from streambits.streams.sources.handles import Handle
+from streambits.streams.sources.handles import Handle, skip
 from streambits.streams.sources.parts import At
 
-LONGEST = 1 << 26  # bytes of a line; more is no text
+LONGEST = 1 << 24  # bytes of a line; more is no text
+TOGETHER = 1 << 25  # bytes of lines that are handed out together, or a little more
 MARK = b"\xef\xbb\xbf"  # with which some editors begin UTF-8
 
 
@@ -21,7 +22,10 @@ class Block(NamedTuple):
 
 
 class Lines:
-    """The lines of a stream. What is read before an error is handed out before it is raised."""
+    """The lines of a stream. What is read before an error is handed out before it is raised.
+
+    Of a stream that comes slowly, those that are there are handed out.
+    """
 
     def __init__(self, stream: BinaryIO, handle: Handle) -> None:
         self._stream, self._handle = stream, handle
@@ -46,26 +50,31 @@ class Lines:
         return None
 
     def skip(self, at: At) -> None:
-        """Go on where a block ended; what cannot seek is read, line by line."""
-        if self._handle.seeks:
-            self._stream.seek(at["byte"] - 1)
-            there = len(self._stream.read(1)) == 1
+        """Go on where a block ended; what cannot seek is read."""
+        where = f", line {at['line']}"
+        if not self._handle.seeks:
+            skip(self._stream, at["byte"] - self._byte, self._handle, where)
         else:
-            there = all(self._stream.readline(LONGEST) for _ in range(at["line"] - self._line))
-        if not there:
-            raise StorageError(
-                f"{self._handle.name} ends before the place to go on from, line {at['line']}: is "
-                f"it the same as before?"
-            )
+            self._stream.seek(at["byte"] - 1)
+            if len(self._stream.read(1)) != 1:
+                raise StorageError(
+                    f"{self._handle.name} ends before the place to go on from{where}: is it the "
+                    f"same as before?"
+                )
         self._byte, self._line = at["byte"], at["line"]
 
     def _read(self, most: int) -> list[bytes]:
         if self._error is not None:
             raise self._error
         lines: list[bytes] = []
+        size = 0
         try:
-            while len(lines) < most and (line := self._stream.readline(LONGEST)):
+            while len(lines) < most and size < TOGETHER and (not lines or self._handle.ready()):
+                line = self._stream.readline(LONGEST)
+                if not line:
+                    break
                 lines.append(_whole(line))
+                size += len(line)
         except (OSError, EOFError, zlib.error, OverflowError) as error:
             last, reason = self._line + len(lines), getattr(error, "strerror", None) or error
             self._error = StorageError(

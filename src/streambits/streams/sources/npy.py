@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from streambits.errors import InputError, StorageError
-from streambits.streams.sources.handles import Handle, skip
+from streambits.streams.sources.handles import CHUNK, Handle, fill, rows_in_chunk, skip
 from streambits.streams.sources.parts import (
     At,
     Layout,
@@ -96,6 +96,7 @@ def blocks(
     if head.fortran and not handle.direct:
         with tempfile.TemporaryFile() as unpacked:
             shutil.copyfileobj(stream, unpacked)
+            handle.verify()
             unpacked.seek(0)
             yield from _blocks(unpacked, head, row, most, handle)
         return
@@ -107,28 +108,44 @@ def blocks(
 def _blocks(
     stream: BinaryIO, head: Head, row: int, most: int, handle: Handle
 ) -> Iterator[NDArray[Any]]:
-    start, read = stream.tell() if head.fortran else 0, _by_column if head.fortran else _by_row
+    start, size = stream.tell() if head.fortran else 0, _size(head)
+    _check_size(size, handle)
+    most = rows_in_chunk(most, size)
     while row < head.shape[0]:
         count = min(most, head.shape[0] - row)
-        rows = read(stream, head, start, row, count)
+        if head.fortran:
+            rows = _by_column(stream, head, start, row, count)
+        else:
+            rows = _by_row(stream, head, count, handle)
         row += len(rows)
-        if len(rows):
-            yield rows
-        if len(rows) < count:
+        if not len(rows):
             raise StorageError(f"{handle.name} is cut off: it ends in row {row} of {head.shape[0]}")
+        yield rows
 
 
-def _by_row(stream: BinaryIO, head: Head, _: int, __: int, count: int) -> NDArray[Any]:
+def _check_size(size: int, handle: Handle) -> None:
+    """Refuse rows that cannot be there, before there is memory for them."""
+    there = handle.size() if handle.direct else None
+    if there is not None and size > there:
+        raise StorageError(
+            f"{handle.name} is cut off, or its head is wrong: a row has {size:,} bytes, and the "
+            f"file {there:,}"
+        )
+    if size > CHUNK:
+        raise StorageError(f"{handle.name} has rows of {size:,} bytes: at most {CHUNK:,} are read")
+
+
+def _by_row(stream: BinaryIO, head: Head, count: int, handle: Handle) -> NDArray[Any]:
     block = np.empty((count, *head.shape[1:]), head.dtype)
-    return block[: _fill(stream, block) // _size(head)]
+    return block[: fill(stream, _bytes(block), _size(head), handle) // _size(head)]
 
 
 def _by_column(stream: BinaryIO, head: Head, start: int, row: int, count: int) -> NDArray[Any]:
     """A piece of every column."""
-    block = np.empty((head.shape[1], count), head.dtype)
+    block, size = np.empty((head.shape[1], count), head.dtype), head.dtype.itemsize
     for place, column in enumerate(block):
-        stream.seek(start + (place * head.shape[0] + row) * head.dtype.itemsize)
-        count = min(count, _fill(stream, column) // head.dtype.itemsize)
+        stream.seek(start + (place * head.shape[0] + row) * size)
+        count = min(count, _read(stream, _bytes(column)) // size)
     return block[:, :count].T
 
 
@@ -137,9 +154,13 @@ def _size(head: Head) -> int:
     return math.prod(head.shape[1:]) * head.dtype.itemsize
 
 
-def _fill(stream: BinaryIO, array: NDArray[Any]) -> int:
-    """Read into an array; gives the number of bytes that there were."""
-    buffer, done = array.reshape(-1).view(np.uint8).data, 0
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _read(stream: BinaryIO, buffer: memoryview) -> int:
+    """Read into a buffer; gives the number of bytes that there were."""
+    done = 0
     while done < len(buffer):
         got = stream.readinto(buffer[done:])  # type: ignore[attr-defined]
         if not got:

@@ -42,6 +42,13 @@ class Member:
     def size(self) -> None:
         return None
 
+    def ready(self, unit: int = 0) -> bool:
+        del unit
+        return True
+
+    def verify(self) -> None:
+        pass
+
 
 class Npz:
     """The array named by `columns`, or X, or the only one of two dimensions; ids: another one."""

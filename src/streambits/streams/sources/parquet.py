@@ -8,7 +8,7 @@ import numpy as np
 
 from streambits.streams.faults import fault
 from streambits.streams.sources.columns import choose
-from streambits.streams.sources.handles import Handle
+from streambits.streams.sources.handles import Handle, rows_in_chunk
 from streambits.streams.sources.parts import At, Layout, Options, Part, reading
 from streambits.streams.sources.tables import part
 
@@ -41,7 +41,8 @@ class Parquet:
             names, _ = choose(file.schema_arrow, self._options, self.path)
             names = layout.columns if layout and layout.columns else names
             wanted = [*names, *([] if ids is None else [ids])]
-            for batch in _batches(file, wanted, row, self._options.rows):
+            most = rows_in_chunk(self._options.rows, 8 * layout.width if layout else 0)
+            for batch in _batches(file, wanted, row, most):
                 row += batch.num_rows
                 yield part(batch.select(wanted), layout, ids is not None, self.path, {"row": row})
 

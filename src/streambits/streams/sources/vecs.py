@@ -1,12 +1,13 @@
 """Files of vectors, .fvecs and .bvecs: before each stands how many numbers it has."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streambits.errors import StorageError
-from streambits.streams.sources.handles import Handle, skip
+from streambits.streams.sources.handles import Handle, fill, rows_in_chunk, skip
 from streambits.streams.sources.parts import (
     At,
     Layout,
@@ -59,13 +60,20 @@ class Vecs:
             if row:
                 skip(stream, row * record.itemsize - len(head), self.handle)
                 head = b""
-            while data := head + stream.read(self._rows * record.itemsize - len(head)):
-                records = np.frombuffer(data, record, len(data) // record.itemsize)
+            while len(data := self._read(stream, head, record.itemsize)):
+                records = data[: len(data) // record.itemsize * record.itemsize].view(record)
                 records = records[: _first_other(records["d"], found.width)]
                 if len(records):
                     yield self._part(records, row)
                 row, head = row + len(records), b""
-                self._check(data[records.nbytes :], found.width, row)
+                self._check(data[records.nbytes :][:4].tobytes(), found.width, row)
+
+    def _read(self, stream: BinaryIO, head: bytes, size: int) -> NDArray[np.uint8]:
+        """The bytes of the next records, of which `head` was read already."""
+        rows = rows_in_chunk(self._rows, size * 4 // self.number.itemsize)  # as floats
+        data = np.empty(rows * size, np.uint8)
+        data[: len(head)] = np.frombuffer(head, np.uint8)
+        return data[: fill(stream, data.data, size, self.handle, len(head))]
 
     def _layout(self, head: bytes) -> Layout | None:
         if not head:
@@ -75,6 +83,12 @@ class Vecs:
             raise StorageError(
                 f"{self.path} is no file of vectors: record 0 should begin with its length, 1 to "
                 f"{WIDEST} in 4 bytes; it begins with the bytes {head.hex(' ')}"
+            )
+        size, there = self._record(width).itemsize, self.handle.size()
+        if self.handle.direct and there is not None and size > there:
+            raise StorageError(
+                f"{self.path} says that record 0 has {width:,} numbers, {size:,} bytes, and the "
+                f"file has {there:,}: it is cut off, or no file of vectors"
             )
         return Layout(width, self.path)
 
