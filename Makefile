@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test format bench experiments clean
+.PHONY: demo test format bench experiments paper clean
 
-demo: $(VENV)/demo.installed
+demo: $(VENV)/dev.installed
 	$(BIN)/streambits demo
 
 test: $(VENV)/dev.installed
@@ -25,7 +25,10 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/sketches.py
 
 experiments: $(VENV)/dev.installed
-	$(BIN)/python experiments/core.py --seeds 3
+	$(BIN)/python -m experiments.core --seeds 3
+
+paper: $(VENV)/dev.installed
+	$(BIN)/python -m paper full
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
 from streambits.errors import EpochError, InputError, RankError
-from streambits.evaluation.metrics import bits_changed
+from streambits.evaluation.quality import bits_changed
 
 
 def affinities(rows, features):
