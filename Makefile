@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 .PHONY: demo test format bench experiments paper clean
 
-demo: $(VENV)/dev.installed
+demo: $(VENV)/plain.installed
 	$(BIN)/streambits demo
 
 test: $(VENV)/dev.installed
@@ -32,6 +32,10 @@ paper: $(VENV)/dev.installed
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/plain.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
 
 $(VENV)/%.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[$*]'

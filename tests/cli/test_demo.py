@@ -88,7 +88,7 @@ def test_progress_is_plain_lines_without_a_terminal(small):
     err = small[0].stderr
     assert ESCAPE not in err
     for method in demo.METHODS:
-        assert f"Uniform, 8 to 48 bits: {method}\n" in err
+        assert f"Uniform, 8 to 32 bits: {method}\n" in err
 
 
 def test_the_report_fits_a_narrow_terminal(small):

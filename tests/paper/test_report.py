@@ -245,5 +245,5 @@ def test_a_broken_result_is_named(tmp_path, content):
     cell = Cell("digits", "lsh", 8)
     path = runs.file_of(tmp_path, cell)
     path.write_text(content)
-    with pytest.raises(runs.StorageError, match="is no result: delete it"):
+    with pytest.raises(runs.StorageError, match=r"is damaged .*: delete it, and run again"):
         list(runs.results([cell], tmp_path))

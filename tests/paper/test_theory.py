@@ -30,7 +30,7 @@ def test_affinities_are_those_of_the_formula():
 
 @pytest.mark.parametrize("block", [7, 1024])
 def test_columns_are_those_of_the_whole_matrix(block, monkeypatch):
-    monkeypatch.setattr("streambits.diagnose.BLOCK", block)
+    monkeypatch.setitem(columns.__globals__, "BLOCK", block)
     points = np.vstack([POINTS, POINTS[:12] + 1e-6, [[50.0, 0, 0]]])
     found, w, n = columns(points, SIGMA**2), lemmas.affinities(points, SIGMA**2), 253
     c = (w**2).sum(axis=0)
