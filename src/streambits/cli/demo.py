@@ -1,6 +1,7 @@
 """`streambits demo`: what the codes are worth, in a table and a picture, without a download."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,12 +11,14 @@ from rich.table import Table
 
 import streambits
 from streambits.cli import progress
+from streambits.errors import MissingExtraError
 from streambits.evaluation import figures
 from streambits.evaluation.compare import CONTESTANTS, Contest, Score, compare, contest
 from streambits.evaluation.gallery import gallery
 from streambits.evaluation.online import Online, watch_online
 from streambits.flows import REFRESH
 
+EXTRA = {"matplotlib": "matplotlib", "scikit-learn": "sklearn"}  # packages, and what they import
 ONLINE_BITS = 64
 BITS = 32  # linear ITQ has at most as many bits as there are columns, and Uniform has 50
 
@@ -57,6 +60,9 @@ def demo(
 
 def run(out: Path, seed: int, rows: int, console: Console) -> Shown:
     """All of the work; what could fail at the end is tried first."""
+    for package, module in EXTRA.items():
+        if find_spec(module) is None:
+            raise MissingExtraError(package, "demo")
     figures.check(out)
     uniform = contest("uniform", 500, rows, seed=seed)
     digits = contest("digits", 300, 2000, seed=seed)

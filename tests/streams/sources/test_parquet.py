@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streambits._arrays import as_rows
 from streambits.errors import InputError
 from streambits.streams.sources import open_source
 from streambits.streams.sources import parquet as module
@@ -22,6 +23,21 @@ def save(request, tmp_path, gather):
         return gather(open_source(str(path), rows=2, **options).read())
 
     return into
+
+
+NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+NUMBERS += ["float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_every_type_have_the_precision_of_their_arrays(save, name, listed):
+    values = np.array([[1, 2], [3, 4]], name)
+    columns = {"v": pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 2)}
+    columns = columns if listed else {"a": values[:, 0], "b": values[:, 1]}
+    _, rows, _ = save(pa.table(columns))
+    assert rows.tolist() == values.tolist()
+    assert rows.dtype == as_rows(values).dtype
 
 
 LISTS = [[1.0, 2.0], [3.0], None, [4.0, None], [5.0, float("nan")], [], [6.0, 7.0]]

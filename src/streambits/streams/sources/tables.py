@@ -13,6 +13,7 @@ from streambits.streams.connect import Reject
 from streambits.streams.faults import fault, id_fault
 from streambits.streams.sources.parts import TEXT, At, Layout, Part, float_type, sift
 
+FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's, and NumPy's
 Taken = tuple[NDArray[Any], NDArray[np.int64] | None]
 
 
@@ -57,8 +58,16 @@ def _stored(column: Any) -> Any:
     return getattr(column, "storage", column)  # of an extension type
 
 
+def _float_type(kind: Any) -> np.dtype[Any]:
+    """The precision of numbers of an Arrow type; integers have the names that they have in NumPy.
+
+    `to_pandas_dtype` would need pandas before pyarrow 26.
+    """
+    return float_type(FLOATS.get(str(kind), str(kind)))
+
+
 def _numbers(columns: list[Any]) -> NDArray[Any]:
-    kinds = [float_type(column.type.to_pandas_dtype()) for column in columns]
+    kinds = [_float_type(column.type) for column in columns]
     rows = np.empty((len(columns[0]), len(columns)), np.result_type(*kinds))
     for place, column in enumerate(columns):
         rows[:, place] = column.to_numpy(zero_copy_only=False)  # NaN where there is nothing
@@ -70,7 +79,7 @@ def _lists(column: Any, width: int) -> NDArray[Any]:
 
     lengths = pc.list_value_length(column)
     good = pc.equal(lengths, width).fill_null(False)
-    kind = float_type(column.type.value_type.to_pandas_dtype())
+    kind = _float_type(column.type.value_type)
     if pc.all(good).as_py():
         return np.array(column.flatten().to_numpy(zero_copy_only=False), kind).reshape(-1, width)
     rows = np.full((len(column), width), np.nan, kind)
