@@ -118,6 +118,26 @@ def test_which_model_is_newer_does_not_depend_on_the_times_of_files(
     assert newest in done.err
 
 
+def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
+    command, job, asked, tmp_path, monkeypatch
+):
+    folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
+    shutil.copytree(job / "codes", folder / "codes")
+
+    def keep(held):
+        parts = {"coders": held}
+        sb.save(Checkpoint(None, None, {}, parts), folder / "checkpoint.safetensors")
+
+    old = sb.Coders.from_state(coders.state())
+    old.keep([0])
+    keep(old)
+    waits = []
+    monkeypatch.setattr(verb.time, "sleep", lambda _: (waits.append(1), keep(coders)))
+    done = command("search", folder, "--query", asked)
+    assert done.lines == command("search", job, "--query", asked).lines
+    assert len(waits) == 1
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_and_a_closed_pipe(job):
     command = [SCRIPT, "search", job, "--query", job.parent / "rows.npy"]

@@ -56,6 +56,14 @@ def test_online_over_parquet(jobs, moving, moving_files, tmp_path, content):
     assert len(wanted["rejects.jsonl"].splitlines()) == len(moving) - len(good)
 
 
+def test_online_with_many_epochs_of_which_few_are_kept(jobs, moving_files, tmp_path, content):
+    command = ["online", moving_files, *ONLINE, "--epochs", 600, "--keep-epochs", 3]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    assert sum(name.startswith("epochs/") for name in wanted) == 2  # and the current one
+    kill_until(jobs, command, 6, tmp_path, content)
+
+
 @pytest.mark.parametrize("where", ["codes.jsonl", "npy"])
 def test_online_to_another_sink(where, jobs, moving_files, tmp_path, content):
     def command(name):

@@ -88,7 +88,8 @@ def gathered(coded: Iterable[Coded], where: str, method: str) -> HammingIndex:
         keep = last_of_each(ids)
         some, last = ids[keep], codes[keep]
         there = index.has(some)
-        index.update(last[there], some[there])
+        if there.any():
+            index.update(last[there], some[there])
         index.add(last[~there], some[~there])
     if index is None:
         raise StorageError(f"{where} has no codes")

@@ -148,3 +148,18 @@ def test_many_bad_lines_do_not_take_long(read):
     content = "a,b\n" + "".join(f"{i},{'x' if i % 2 else i}\n" for i in range(20000))
     ids, _, rejects = read("a.csv", content)
     assert (len(ids), len(rejects)) == (10000, 10000)
+
+
+def test_lines_without_end_are_refused_at_once(read):
+    with pytest.raises(InputError, match="has 70,000 cells in its first line"):
+        read("a.csv", ",".join(["1"] * 70_000))
+    with pytest.raises(StorageError, match="the next has more than 16777216 bytes: is this text"):
+        read("a.csv", b"1," * (1 << 23) + b"1")
+
+
+def test_long_lines_are_handed_out_few_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("streambits.streams.sources.lines.TOGETHER", 100)
+    (tmp_path / "a.csv").write_text("1.25,2.5\n" * 50)
+    chunks = list(open_source(str(tmp_path / "a.csv")).read())
+    assert max(len(chunk.rows) for chunk in chunks) == 12
+    assert sum(len(chunk.rows) for chunk in chunks) == 50

@@ -11,6 +11,8 @@ from streambits.streams.faults import fault, id_fault
 from streambits.streams.sources.parts import Layout, Options
 from streambits.streams.sources.text import Parser, Text, joined
 
+WIDEST = 1 << 16  # cells of a line: pyarrow takes some KiB and 0.1 ms for each column
+
 
 class Csv(Text):
     """All columns are numbers, unless some are chosen by their names in the header."""
@@ -30,6 +32,11 @@ class Cells:
         except UnicodeDecodeError as error:
             raise StorageError(f"{path} is no CSV: its first line is not UTF-8 text") from error
         self._separator = separator(text)
+        if text.count(self._separator) >= WIDEST:
+            raise InputError(
+                f"{path} has {text.count(self._separator) + 1:,} cells in its first line, and CSV "
+                f"is read up to {WIDEST:,}: keep such rows as .npy, or as lists in Parquet"
+            )
         cells = [cell.strip() for cell in self._cells(text)]
         self.header = any(cell and isinstance(_number(cell), str) for cell in cells)
         self._names = cells if self.header else [""] * len(cells)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from streambits.errors import StorageError
 
 PIECE = 1 << 20  # bytes
-CHUNK = 1 << 26  # bytes of rows that are handed out together, at most, unless one row has more
+CHUNK = 1 << 25  # bytes of rows that are handed out together, at most; no row may have more
 WINDOW = 1 << 16  # bytes at the ends of a file, and before an offset, by which it is known again
 SPREAD, SMALL = 14, 1 << 12  # further windows between the ends, and their bytes
 
@@ -181,5 +181,5 @@ def fill(stream: BinaryIO, buffer: memoryview, unit: int, handle: Handle, done: 
 
 
 def rows_in_chunk(most: int, size: int) -> int:
-    """How many rows of so many bytes are handed out together: at most 64 MiB, and at least one."""
+    """How many rows of so many bytes are handed out together: at most 32 MiB, and at least one."""
     return max(1, min(most, CHUNK // max(1, size)))
