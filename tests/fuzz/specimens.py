@@ -234,7 +234,7 @@ def hangs(path, _):
 
 
 def _is_whole(path):
-    return path.read_bytes() == bytes(1000)
+    return path.read_bytes() == WHOLE
 
 
 ASKED = (
@@ -243,6 +243,7 @@ ASKED = (
     *(job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
     *(answers_otherwise, raises_otherwise, dies, hangs),
 )
+WHOLE = bytes(range(250)) * 4
 OF_JOBS = {"job_inspected", "job_searched", "codes_of_job", "resumed"}
 QUESTIONS = {function.__name__: function for function in ASKED}
 
