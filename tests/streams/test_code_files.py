@@ -134,3 +134,16 @@ def test_other_content_than_was_written_is_refused(tmp_path, change):
         list(read_codes(path))
     rewritten(path, lambda table: table.replace_schema_metadata())
     assert next(read_codes(path)).codes.bits == 16
+
+
+@pytest.mark.parametrize("change", [bytes(30), b"\x0c"])
+def test_a_file_that_lost_its_metadata_does_not_pass_for_one_of_others(tmp_path, change):
+    path = tmp_path / "codes.parquet"
+    write_codes([coded(np.random.default_rng(0), 4, 12)], 12, path)
+    raw = bytearray(path.read_bytes())
+    at = raw.index(b"\x18\x11streambits.digest") - 1  # how many metadata there are
+    raw[at : at + len(change)] = change
+    path.write_bytes(raw)
+    assert not parquet.ParquetFile(path).metadata.metadata
+    with pytest.raises(StorageError, match="metadata are cut off"):
+        list(read_codes(path))

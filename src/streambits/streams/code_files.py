@@ -158,6 +158,9 @@ def _promised(file: Any, path: Path) -> tuple[int, str | None]:
             f"{', '.join(f'{field.name} ({field.type})' for field in found)}"
         )
     marks = file.metadata.metadata or {}
+    writer = file.metadata.created_by or ""  # comes after the metadata: gone, if their end is
+    if not writer or writer.startswith("streambits"):
+        raise _damaged(path, "its metadata are cut off")
     bits = _bits(marks.get(BITS), types[1].byte_width, path)
     if marks.get(BITS) != (found.metadata or {}).get(BITS):  # Arrow keeps a copy of its own
         raise _damaged(path, f"{BITS.decode()} differs from what its schema says")
