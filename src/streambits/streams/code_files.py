@@ -19,6 +19,8 @@ from streambits.errors import StorageError
 
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
+FIELD_ID = b"PARQUET:field_id"
+OURS, SPAN = 0x73620000, 0x10000  # field ids that begin with "sb", then the number of bits
 COLUMNS = ("id", "code", "epoch")
 ROWS = 65536  # at a time
 Ids = NDArray[np.int64]
@@ -57,11 +59,19 @@ def read_codes(path: str | Path, *, bits: int | None = None) -> Iterator[Coded]:
 
 
 def schema(bits: int) -> Any:
-    """The columns of a file of codes; its metadata says how many bits they have."""
+    """The columns of a file of codes; its metadata says how many bits they have.
+
+    So does the field id of the codes, which lies elsewhere in the file: if damage took the
+    metadata, it would pass for one of others, with codes of whole bytes.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
-    types = (pa.int64(), pa.binary(-(-bits // 8)), pa.int32())
-    fields = [pa.field(n, t, nullable=False) for n, t in zip(COLUMNS, types, strict=True)]
+    mark = {FIELD_ID: str(OURS + bits)}
+    fields = [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("code", pa.binary(-(-bits // 8)), nullable=False, metadata=mark),
+        pa.field("epoch", pa.int32(), nullable=False),
+    ]
     return pa.schema(fields, metadata={BITS: str(bits)})
 
 
@@ -141,7 +151,7 @@ def _batches(path: Path) -> Iterator[tuple[Any, int]]:
                 yield batch, bits
     except FileNotFoundError:
         raise StorageError(f"{path} does not exist") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path} cannot be read as Parquet: {error}") from error
     if digest not in (None, str(content)):
         raise _damaged(path, f"it holds {content}, and {digest} were written")
@@ -159,8 +169,8 @@ def _promised(file: Any, path: Path) -> tuple[int, str | None]:
         )
     marks = file.metadata.metadata or {}
     bits = _bits(marks.get(BITS), types[1].byte_width, path)
-    if marks.get(BITS) != (found.metadata or {}).get(BITS):  # Arrow keeps a copy of its own
-        raise _damaged(path, f"{BITS.decode()} differs from what its schema says")
+    if _bits_of_field(found.field("code")) not in (None, bits):
+        raise _damaged(path, f"{BITS.decode()} is not there, or differs from what its schema says")
     if DIGEST not in marks:
         return bits, None
     digest = marks[DIGEST].decode(errors="replace")
@@ -185,10 +195,17 @@ def _bits(noted: bytes | None, width: int, path: Path) -> int:
     return int(noted)
 
 
+def _bits_of_field(code: Any) -> int | None:
+    """What the field id of codes says of their length; None if it is not one of ours."""
+    number = (code.metadata or {}).get(FIELD_ID, b"")
+    bits = int(number) - OURS if number.isdigit() and len(number) <= len(str(OURS)) else -1
+    return bits if 0 <= bits < SPAN else None
+
+
 def _damaged(path: Path, reason: str) -> StorageError:
     return StorageError(
-        f"{path} is damaged ({reason}): restore it; or, if another program has rewritten it, drop "
-        f"{DIGEST.decode()} from its metadata"
+        f"{path} is damaged ({reason}): restore it; or, if another program has rewritten it, let "
+        f"it write plain columns without metadata"
     )
 
 
