@@ -131,15 +131,10 @@ def opened(path: str | Path) -> Saved:
     The file is opened once: however often it is replaced meanwhile, this is all of one file.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = _read_head(file, path)
-            mapped = head.model.get("kind") == HammingIndex.__name__
-            arrays = (_mapped if mapped else _read)(file, head.arrays, head.start)
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist") from None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+    with _reading(path) as file:
+        head = _read_head(file, path)
+        mapped = head.model.get("kind") == HammingIndex.__name__
+        arrays = (_mapped if mapped else _read)(file, head.arrays, head.start)
     if not mapped:
         _check_arrays(arrays, head.arrays, path)
     model = _built(head.model, arrays, path)
@@ -148,6 +143,23 @@ def opened(path: str | Path) -> Saved:
     if isinstance(model, Coders):
         model.store_in(path.parent, load)
     return Saved(model, head.digest)
+
+
+def digest(path: str | Path) -> str:
+    """The digest that `opened` gives, without reading the arrays."""
+    with _reading(Path(path)) as file:
+        return _read_head(file, Path(path)).digest
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise StorageError(f"{path} does not exist") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _held(model: Any) -> AbstractContextManager[Any]:

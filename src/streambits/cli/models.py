@@ -38,9 +38,14 @@ def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -
 
 def _of_job(given: Path, around: tuple[Path, ...], names: tuple[str, ...]) -> Path:
     maker = next(filter(None, map(maker_of, around)), None)
-    if maker is not None and maker.is_in(given / MODEL):
-        return given / MODEL
-    return _inside(given, names)
+    if maker is None:
+        return _inside(given, names)
+    if not maker.is_in(given / MODEL):
+        raise InputError(
+            f"the codes of {maker.folder} were made by {maker.name or 'a model'} "
+            f"({maker.content}), and that is not in {given}: leave --model out, or name the file of a model to insist"
+        )
+    return given / MODEL
 
 
 def _inside(folder: Path, names: tuple[str, ...]) -> Path:
