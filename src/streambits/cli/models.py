@@ -43,7 +43,8 @@ def _of_job(given: Path, around: tuple[Path, ...], names: tuple[str, ...]) -> Pa
     if not maker.is_in(given / MODEL):
         raise InputError(
             f"the codes of {maker.folder} were made by {maker.name or 'a model'} "
-            f"({maker.content}), and that is not in {given}: leave --model out, or name the file of a model to insist"
+            f"({maker.content}), and that is not in {given}: leave --model out, or name the file of "
+            f"a model to insist"
         )
     return given / MODEL
 
