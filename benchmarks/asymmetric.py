@@ -25,12 +25,12 @@ from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from streambits._threads import one_blas_thread
-from streambits.coder import Coder
 from streambits.evaluation import datasets
 from streambits.evaluation.methods import Board, board
 from streambits.evaluation.metrics import quality
 from streambits.features import Eigenfunctions
 from streambits.index import scan, weighted
+from streambits.model.coder import Coder
 from streambits.scoring import Asymmetric, scorer
 
 DATA = ("uniform", "covtype", "sift", "mnist")

@@ -18,8 +18,8 @@ from drift import BITS, SETTINGS, board  # type: ignore[import-not-found]
 from scipy.spatial.distance import cdist
 
 import streambits as sb
-from streambits.calibration import Calibration, curve, tables
-from streambits.coders import SAMPLE
+from streambits.epochs.calibration import Calibration, curve, tables
+from streambits.epochs.coder_set import SAMPLE
 from streambits.evaluation import datasets, truth
 from streambits.features import nearest
 

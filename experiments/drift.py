@@ -28,7 +28,7 @@ from streambits.evaluation.streaming import (
     streamed,
 )
 from streambits.features import nearest
-from streambits.flows import REFRESH
+from streambits.online import REFRESH
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
 BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]

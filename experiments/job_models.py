@@ -10,11 +10,11 @@ and those that the model gives.
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Coded
 from streambits.evaluation import datasets
 from streambits.evaluation.datasets import Rows
 from streambits.jobs.online import Online
 from streambits.jobs.settings import Settings
+from streambits.model.codes import Coded
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
 DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")

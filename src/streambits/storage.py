@@ -27,19 +27,14 @@ from numpy.typing import NDArray
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits._threads import ordered_map
-from streambits.coder import Coder
-from streambits.coders import Coders, Epoch
+from streambits.epochs.coder_set import Coders, Epoch
+from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
-from streambits.features import (
-    Cosines,
-    Eigenfunctions,
-    GaussianAffinity,
-    Linear,
-    Reservoir,
-    Spheres,
-)
+from streambits.features import Cosines, Eigenfunctions, GaussianAffinity, Linear, Spheres
 from streambits.index import HammingIndex, Tables
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.learner import Learner
+from streambits.model.sampling import Reservoir
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 
 FORMAT = 2
@@ -53,6 +48,7 @@ KINDS: dict[str, Any] = {
         Coder,
         Coders,
         Cosines,
+        DriftMonitor,
         Eigenfunctions,
         Epoch,
         Fixed,

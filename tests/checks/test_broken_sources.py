@@ -6,7 +6,7 @@ import pytest
 from streambits.checks._compare import run
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
-from streambits.streams.connect import Chunk, Reject
+from streambits.io.protocols import Chunk, Reject
 
 ROWS = np.arange(40.0).reshape(20, 2)
 

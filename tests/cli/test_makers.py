@@ -11,7 +11,7 @@ import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.cli.makers import maker_of
 from streambits.errors import StorageError
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import streambits as sb
 from streambits.cli import search as verb
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")

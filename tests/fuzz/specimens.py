@@ -26,7 +26,7 @@ from streambits.cli import settings as from_elsewhere
 from streambits.errors import StreambitsError
 from streambits.evaluation import runs
 from streambits.interop import faiss, parquet
-from streambits.streams.code_files import read_codes, write_codes
+from streambits.io.codes.code_files import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job

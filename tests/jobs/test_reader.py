@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from streambits.io.protocols import Chunk
 from streambits.jobs import reader
-from streambits.streams.connect import Chunk
 
 
 class Source:

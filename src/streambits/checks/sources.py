@@ -13,7 +13,7 @@ import numpy as np
 
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import StreambitsError
-from streambits.streams.connect import Chunk, Reject, Source
+from streambits.io.protocols import Chunk, Reject, Source
 
 Factory = Callable[[], Source]
 LARGEST_OFFSET = 4096  # characters of JSON
@@ -133,8 +133,13 @@ CHECKS = (
 
 
 def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    nothing = (lambda _: None), (lambda _: [])
-    return getattr(source, "evidence", nothing[0]), getattr(source, "changes", nothing[1])
+    def nothing(_: Any) -> Any:
+        return None
+
+    def unchanged(_: Any) -> Any:
+        return []
+
+    return getattr(source, "evidence", nothing), getattr(source, "changes", unchanged)
 
 
 def _chunks(factory: Factory) -> list[Chunk]:

@@ -16,7 +16,7 @@ from streambits.evaluation import figures
 from streambits.evaluation.compare import CONTESTANTS, Contest, Score, compare, contest
 from streambits.evaluation.gallery import gallery
 from streambits.evaluation.online import Online, watch_online
-from streambits.flows import REFRESH
+from streambits.online import REFRESH
 
 EXTRA = {"matplotlib": "matplotlib", "scikit-learn": "sklearn"}  # packages, and what they import
 ONLINE_BITS = 64

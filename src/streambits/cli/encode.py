@@ -8,12 +8,12 @@ import typer
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run, summarise, watching
 from streambits.errors import StorageError
+from streambits.io.protocols import Source
 from streambits.jobs.encoding import Encoding, coder_of
 from streambits.jobs.open import Reading, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.stdout import StandardOutput
-from streambits.streams.connect import Source
 
 
 def encode(

@@ -10,7 +10,7 @@ from rich.console import Console
 from streambits.cli import progress
 from streambits.cli.models import learner_file, open_learner
 from streambits.errors import MergeError
-from streambits.learner import Learner
+from streambits.model.learner import Learner
 from streambits.storage import digest, save
 
 

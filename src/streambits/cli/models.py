@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from streambits.cli.makers import maker_of
-from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.learner import Learner
 from streambits.storage import load
 
 CODERS, MODEL = "coders.safetensors", "model.safetensors"
@@ -43,8 +43,8 @@ def _of_job(given: Path, around: tuple[Path, ...], names: tuple[str, ...]) -> Pa
     if not maker.is_in(given / MODEL):
         raise InputError(
             f"the codes of {maker.folder} were made by {maker.name or 'a model'} "
-            f"({maker.content}), and that is not in {given}: leave --model out, or name the file of "
-            f"a model to insist"
+            f"({maker.content}), and that is not in {given}: leave --model out, or name the file "
+            f"of a model to insist"
         )
     return given / MODEL
 

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from streambits.evaluation.online import Step
-from streambits.streams.urls import without_urls
+from streambits.io.urls import without_urls
 
 
 def stderr() -> Console:

@@ -18,11 +18,11 @@ from streambits.cli import progress
 from streambits.cli.finding import Answer, Finder, read_ids
 from streambits.cli.models import KEPT, as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.streams.connect import Chunk, Source
-from streambits.streams.sources import open_source
+from streambits.io.protocols import Chunk, Source
+from streambits.io.rows import open_source
 
 TRIES, TICK = 20, 0.25  # looks at a job that runs, and seconds between them
 

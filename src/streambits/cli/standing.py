@@ -10,7 +10,7 @@ from rich.table import Table
 
 from streambits.cli.progress import stderr
 from streambits.cli.remaining import duration
-from streambits.jobs.standing import Standing, Watcher
+from streambits.jobs.progress import Standing, Watcher
 
 EVERY = 5.0  # seconds between two lines
 

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streambits._arrays import blocks
-from streambits.codes import Codes
 from streambits.errors import InputError, StreambitsError
 from streambits.evaluation import datasets, radii, ranking, truth
 from streambits.evaluation.bits import bit_use
 from streambits.evaluation.contestants import BANDWIDTHS, CONTESTANTS, LEVELS
 from streambits.evaluation.tally import Tally, tally, tally_codes
-from streambits.flows import REFRESH, encode_online
-from streambits.learner import Learner
 from streambits.methods import METHODS
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.online import REFRESH, encode_online
 from streambits.scoring import Asymmetric, scorer
 
 QUERIES = 1000

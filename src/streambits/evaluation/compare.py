@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits import methods
-from streambits.codes import Codes
 from streambits.evaluation import datasets, metrics, truth
 from streambits.evaluation.datasets import Stream
 from streambits.features import nearest
-from streambits.learner import Learner
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
 
 CONTESTANTS: dict[str, Callable[..., Learner]] = {
     "ssbc": methods.ssbc,

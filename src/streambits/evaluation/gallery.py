@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes
 from streambits.evaluation.compare import Score
 from streambits.evaluation.datasets import Rows, digit_labels
+from streambits.model.codes import Codes
 
 NEAREST = 6
 

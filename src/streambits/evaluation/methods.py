@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from streambits.codes import Codes
 from streambits.errors import MissingExtraError, StreambitsError
 from streambits.evaluation import datasets, truth
 from streambits.evaluation.metrics import Quality, quality
 from streambits.features import nearest
 from streambits.methods import METHODS
+from streambits.model.codes import Codes
 from streambits.scoring import Asymmetric, scorer
 
 FAISS = ("lsh", "itq", "rabitq", "pq")

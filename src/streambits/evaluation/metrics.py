@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes
 from streambits.evaluation import ranking
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.tally import Distances, Tally, histogram, tally, tally_codes
 from streambits.evaluation.truth import Truth, find
+from streambits.model.codes import Codes
 
 __all__ = [
     "Distances",

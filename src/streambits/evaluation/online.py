@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from streambits._arrays import blocks
-from streambits.coder import Coder
-from streambits.codes import Codes
 from streambits.evaluation.compare import Contest
 from streambits.evaluation.metrics import bits_changed
-from streambits.flows import REFRESH, encode_online
 from streambits.methods import ssbc
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.online import REFRESH, encode_online
 
 FIXED = 1000  # rows on which changed bits are counted
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Coded
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError
 from streambits.jobs.work import Ids, Rows
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.codes import Coded
+from streambits.model.learner import Learner
 from streambits.storage import opened
 
 

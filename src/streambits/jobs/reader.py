@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streambits.streams.connect import Chunk, Source
+from streambits.io.protocols import Chunk, Source
 
 AHEAD = 4  # chunks that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
