@@ -86,13 +86,12 @@ class Watch:
             self._mean = array_namespace(values).mean(values, axis=0)
             closest = to_numpy(double(self._marks.closest(like)))
         others = closest[~one_of(like, self._marks.landmarks)]
-        expected = others if len(others) else closest
-        self.detector = Detector(float(expected.mean()), float(expected.std()))
+        self.detector = Detector.of(others if len(others) else closest)
 
     def fresh(self) -> Self:
         """A watch that has seen nothing, and expects the same."""
         fresh = type(self)(self.policy, self.features)
-        fresh.detector = Detector(self.detector.mean, self.detector.spread)
+        fresh.detector = self.detector.fresh()
         fresh._mean = self._mean
         return fresh
 
