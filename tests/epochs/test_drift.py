@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits.epochs.detector import APART, CHUNK, Detector, Reading, latest
+from streambits.epochs.detector import APART, CHUNK, ERRORS, TOLERANCE, Detector, Reading, latest
 from streambits.errors import InputError, MergeError
 
 
@@ -222,3 +222,31 @@ def test_a_new_epoch_is_logged(caplog):
     told = [record.getMessage() for record in caplog.records if "epoch" in record.getMessage()]
     assert len(told) == learner.epoch
     assert told[0].startswith("epoch 1 begins after 3")
+
+
+def test_the_tolerance_spans_the_error_of_a_mean_of_few_numbers():
+    numbers = np.random.default_rng(0).beta(5, 2, 1000)
+    assert Detector.of(numbers).tolerance == TOLERANCE
+    assert Detector.of(numbers[:100]).tolerance == TOLERANCE
+    few = Detector.of(numbers[:16])
+    assert few.tolerance == ERRORS / 4
+    assert (few.mean, few.spread) == (numbers[:16].mean(), numbers[:16].std())
+    assert Detector.from_state(few.state()).state() == few.state()
+    assert few.fresh().state() == few.state()
+
+
+@pytest.mark.parametrize("count", [10, 25, 50])
+def test_few_landmarks_give_no_more_false_alarms(count):
+    """By the affinities alone: what to expect is known from `count` of them."""
+    rng, alarms = np.random.default_rng(count), 0
+    for _ in range(100):
+        detector = Detector.of(rng.beta(5, 2, count))
+        alarms += any(detector.look(rng.beta(5, 2, 64)) for _ in range(100))
+    assert alarms <= 4
+
+
+def test_few_landmarks_still_see_a_stream_that_moves():
+    for seed in range(5):
+        rows = moving(seed)
+        learner = sb.ssbc(rows[:20], bits=8, epochs="auto", seed=seed)
+        assert learner.take(rows) in range(3001, 3001 + 3 * CHUNK)

@@ -91,8 +91,7 @@ class DriftMonitor:
             self._mean = array_namespace(values).mean(values, axis=0)
             closest = to_numpy(double(self._marks.closest(like)))
         others = closest[~one_of(like, self._marks.landmarks)]
-        expected = others if len(others) else closest
-        self.detector = Detector(float(expected.mean()), float(expected.std()))
+        self.detector = Detector.of(others if len(others) else closest)
 
     def attach(self, features: GaussianAffinity) -> None:
         """Compare rows to the landmarks of these features."""
@@ -103,7 +102,7 @@ class DriftMonitor:
     def fresh(self) -> Self:
         """A monitor that has seen nothing, and expects the same."""
         fresh = type(self)(self.policy, self.features)
-        fresh.detector = Detector(self.detector.mean, self.detector.spread)
+        fresh.detector = self.detector.fresh()
         fresh._mean = self._mean
         return fresh
 
