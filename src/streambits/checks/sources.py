@@ -133,8 +133,8 @@ CHECKS = (
 
 
 def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    nothing = (lambda _: None), (lambda _: [])
-    return getattr(source, "evidence", nothing[0]), getattr(source, "changes", nothing[1])
+    evidence = getattr(source, "evidence", lambda _: None)
+    return evidence, getattr(source, "changes", lambda _: [])
 
 
 def _chunks(factory: Factory) -> list[Chunk]:
