@@ -133,13 +133,8 @@ CHECKS = (
 
 
 def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    def nothing(_: Any) -> Any:
-        return None
-
-    def unchanged(_: Any) -> Any:
-        return []
-
-    return getattr(source, "evidence", nothing), getattr(source, "changes", unchanged)
+    evidence = getattr(source, "evidence", lambda _: None)
+    return evidence, getattr(source, "changes", lambda _: [])
 
 
 def _chunks(factory: Factory) -> list[Chunk]:

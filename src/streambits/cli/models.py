@@ -57,14 +57,15 @@ def _inside(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _newest(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """Of the files that have seen most rows, the first; a checkpoint has if the job goes on.
+    """The first of the files; a checkpoint only if it has seen more rows: then the job goes on.
 
     By what is in the files, not by their times: those say nothing after a copy.
     """
     there = [folder / name for name in names if lexists(folder / name)]
-    if len(there) < 2:
-        return there[0] if there else None
-    return max(there, key=lambda path: _seen(load(path)))
+    ended, kept = [path for path in there if path.name != KEPT], folder / KEPT
+    if not ended or (kept in there and _seen(load(kept)) > _seen(load(ended[0]))):
+        return kept if kept in there else None
+    return ended[0]
 
 
 def _seen(model: Any) -> int:

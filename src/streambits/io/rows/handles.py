@@ -85,12 +85,12 @@ def fingerprint(path: str, size: int | None = None) -> Print | None:
 
     size: take the windows of a file of that size; its own by default.
     """
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):  # opening a pipe would already change it
+        return None
+    size = found.st_size if size is None else size
+    places = [size * (i + 1) // (SPREAD + 1) for i in range(SPREAD)]
     with open(path, "rb", buffering=0) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        size = found.st_size if size is None else size
-        places = [size * (i + 1) // (SPREAD + 1) for i in range(SPREAD)]
         return {
             "size": found.st_size,
             "modified": found.st_mtime_ns,
@@ -101,21 +101,20 @@ def fingerprint(path: str, size: int | None = None) -> Print | None:
 
 
 def before(path: str, position: int) -> str | None:
-    """A digest of what stands before a place; None if the file is gone or no plain one."""
+    """A digest of what stands before a place; None if the file is gone."""
     start = max(0, position - WINDOW)
     try:
         with open(path, "rb", buffering=0) as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return _digest(file, [start], position - start)
+            return _digest(file, [start], position - start)
     except OSError:
-        pass
-    return None
+        return None
 
 
 def _digest(file: Any, places: list[int], count: int) -> str:
     found = hashlib.blake2b(digest_size=8)
     for place in places:
-        found.update(os.pread(file.fileno(), count, place))
+        file.seek(place)
+        found.update(file.read(count) or b"")
     return found.hexdigest()
 
 
@@ -135,10 +134,8 @@ def change(path: str, known: Print) -> str:
         words.insert(0, f"it has {now['size']:,} bytes and had {known['size']:,}")
     if not words:
         return ""
-    times = [_time(found["modified"]) for found in (known, now)]
-    when = (
-        "" if times[0] == times[1] else f" (it was changed {times[1]}, and then was of {times[0]})"
-    )
+    then, today = (_time(found["modified"]) for found in (known, now))
+    when = "" if then == today else f" (last modified {today}; when it was read, {then})"
     return f"{words[0]}{when}"
 
 

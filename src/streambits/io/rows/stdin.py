@@ -70,11 +70,18 @@ class Once:
     def ready(self, unit: int) -> bool:
         """Whether so many, or a whole line if that is 0, or the end can be had without waiting."""
         while not self._has(unit):
-            if self._number is not None and not select.select([self._number], [], [], 0)[0]:
+            if not self._comes():
                 return False
             if not self._more():
                 break
         return True
+
+    def _comes(self) -> bool:
+        """Whether reading would not wait; where the system cannot tell, it is read."""
+        try:
+            return self._number is None or bool(select.select([self._number], [], [], 0)[0])
+        except OSError:
+            return True
 
     def _has(self, unit: int) -> bool:
         if unit:
