@@ -1,10 +1,12 @@
-# Two commands do everything: `make demo` and `make test`.
+# Two commands do everything: `make demo` and `make test`; `make test-lowest` tries every verb with
+# the lowest versions of the core dependencies, and nothing else, installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test format bench experiments paper clean
+.PHONY: demo test test-lowest format bench experiments paper clean
 
 demo: $(VENV)/plain.installed
 	$(BIN)/streambits demo
@@ -15,6 +17,11 @@ test: $(VENV)/dev.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+test-lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt . pytest
+	$(LOWEST)/bin/python -m pytest --noconftest -W default tests/lowest
 
 format: $(VENV)/dev.installed
 	$(BIN)/ruff format .
@@ -42,4 +49,4 @@ $(VENV)/%.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

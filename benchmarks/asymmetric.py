@@ -27,10 +27,10 @@ import streambits as sb
 from paper import datasets
 from paper.measure import Board, board
 from streambits._threads import one_blas_thread
-from streambits.coder import Coder
 from streambits.evaluation.quality import quality
 from streambits.features import Eigenfunctions
 from streambits.index import scan, weighted
+from streambits.model.coder import Coder
 from streambits.scoring import Asymmetric, scorer
 
 DATA = ("uniform", "covtype", "sift", "mnist")

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 import streambits as sb
+from streambits.io.codes import open_sink
+from streambits.io.codes.code_files import read_codes
+from streambits.io.rows import open_source
 from streambits.jobs.folder import Folder
 from streambits.jobs.online import Online
+from streambits.jobs.progress import Standing
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
-from streambits.jobs.standing import Standing
-from streambits.sinks import open_sink
-from streambits.streams.code_files import read_codes
-from streambits.streams.sources import open_source
 
 BITS, EVERY, COMMIT = 32, 600, 24_000
 

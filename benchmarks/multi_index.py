@@ -23,7 +23,7 @@ import streambits as sb
 from paper import datasets
 from streambits._threads import one_blas_thread
 from streambits.index import scan
-from streambits.index.tables import Tables
+from streambits.index.multi_index import Tables
 
 K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 256, 32, 5, 100_000
 FLIPPED = 0.05

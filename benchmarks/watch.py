@@ -40,8 +40,8 @@ def learn(rows: np.ndarray, landmarks: int, epochs: str) -> tuple[float, float, 
     learner.coder()
     watching, sampling = list[float](), list[float]()
     learner._sample.update = timed(learner._sample.update, sampling)  # type: ignore[method-assign]
-    if learner._watch:
-        learner._watch.until = timed(learner._watch.until, watching)  # type: ignore[method-assign]
+    if learner._monitor:
+        learner._monitor.until = timed(learner._monitor.until, watching)  # type: ignore[method-assign]
     start = time.perf_counter()
     for part in blocks(rows, BATCH):
         learner.learn(part)

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import blocks
-from streambits.coders import Coders
-from streambits.codes import Codes
+from streambits.epochs.coder_set import Coders
 from streambits.evaluation import ranking
 from streambits.evaluation.histograms import count_distances
 from streambits.evaluation.truth import Truth
-from streambits.flows import REFRESH, encode_online
-from streambits.learner import Learner
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.online import REFRESH, encode_online
 
 Rows = NDArray[Any]
 

@@ -19,8 +19,8 @@ from scipy.spatial.distance import cdist
 import streambits as sb
 from experiments.drift import BITS, SETTINGS, board
 from paper import datasets
-from streambits.calibration import Calibration, curve, tables
-from streambits.coders import SAMPLE
+from streambits.epochs.calibration import Calibration, curve, tables
+from streambits.epochs.coder_set import SAMPLE
 from streambits.evaluation import truth
 from streambits.features import nearest
 

@@ -29,7 +29,7 @@ from streambits._arrays import blocks
 from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
 from streambits.features import nearest
-from streambits.flows import REFRESH
+from streambits.online import REFRESH
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
 BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]

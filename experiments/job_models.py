@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from paper import datasets
 from paper.datasets import Rows
-from streambits.codes import Coded
 from streambits.jobs.online import Online
 from streambits.jobs.settings import Settings
+from streambits.model.codes import Coded
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
 DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")

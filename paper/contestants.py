@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from streambits import methods
 from streambits.features import Bandwidth, GaussianAffinity, all_pairs, nearest
-from streambits.learner import Learner
 from streambits.methods.method import sketch_size
+from streambits.model.learner import Learner
 from streambits.sketches import FrequentDirections, Gram
 
 BANDWIDTHS = {  # the kernel's width at each level of similarity: the paper sets both to one number

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, as_rows, to_numpy
 from streambits._threads import look_again
-from streambits.codes import Codes, as_bits
 from streambits.errors import InputError, MissingExtraError
+from streambits.model.codes import Codes, as_bits
 
 try:
     import faiss

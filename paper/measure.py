@@ -10,15 +10,15 @@ import numpy as np
 from paper import datasets, radii
 from paper.contestants import BANDWIDTHS, CONTESTANTS, LEVELS
 from streambits._arrays import blocks
-from streambits.codes import Codes
 from streambits.errors import InputError, StreambitsError
 from streambits.evaluation import ranking, truth
 from streambits.evaluation.bits import bit_use
 from streambits.evaluation.histograms import DistanceCounts, count_codes, count_distances
 from streambits.features import all_pairs, nearest
-from streambits.flows import REFRESH, encode_online
-from streambits.learner import Learner
 from streambits.methods import METHODS
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.online import REFRESH, encode_online
 from streambits.scoring import Asymmetric, scorer
 
 QUERIES = 1000

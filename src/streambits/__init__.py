@@ -6,10 +6,8 @@
 from typing import TYPE_CHECKING, Any
 
 from streambits import errors
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Codes
 from streambits.diagnose import diagnose
+from streambits.epochs.coder_set import Coders
 from streambits.features import (
     Bandwidth,
     Cosines,
@@ -20,11 +18,8 @@ from streambits.features import (
     all_pairs,
     centres,
     nearest,
-    reservoir,
 )
-from streambits.flows import encode_online, encode_stream, reencode
 from streambits.index import HammingIndex, Hits, rerank
-from streambits.learner import Learner
 from streambits.methods import (
     METHODS,
     e2lsh,
@@ -46,6 +41,11 @@ from streambits.methods import (
     ssh,
     unifdiag,
 )
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.model.sampling import reservoir
+from streambits.online import encode_online, encode_stream, reencode
 from streambits.scoring import Asymmetric
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 from streambits.storage import load, save

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, double, to_numpy
-from streambits.coder import Coder
-from streambits.codes import Codes
 from streambits.errors import EpochError, InputError
 from streambits.features import Eigenfunctions
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
 
 BLOCK = 4096  # codes unpacked at a time
 DISTANCES = ("hamming", "product", "spherical")

@@ -27,19 +27,14 @@ from numpy.typing import NDArray
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits._threads import ordered_map
-from streambits.coder import Coder
-from streambits.coders import Coders, Epoch
+from streambits.epochs.coder_set import Coders, Epoch
+from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
-from streambits.features import (
-    Cosines,
-    Eigenfunctions,
-    GaussianAffinity,
-    Linear,
-    Reservoir,
-    Spheres,
-)
+from streambits.features import Cosines, Eigenfunctions, GaussianAffinity, Linear, Spheres
 from streambits.index import HammingIndex, Tables
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.learner import Learner
+from streambits.model.sampling import Reservoir
 from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
 
 FORMAT = 2
@@ -53,6 +48,7 @@ KINDS: dict[str, Any] = {
         Coder,
         Coders,
         Cosines,
+        DriftMonitor,
         Eigenfunctions,
         Epoch,
         Fixed,
@@ -131,15 +127,10 @@ def opened(path: str | Path) -> Saved:
     The file is opened once: however often it is replaced meanwhile, this is all of one file.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = _read_head(file, path)
-            mapped = head.model.get("kind") == HammingIndex.__name__
-            arrays = (_mapped if mapped else _read)(file, head.arrays, head.start)
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist") from None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+    with _reading(path) as file:
+        head = _read_head(file, path)
+        mapped = head.model.get("kind") == HammingIndex.__name__
+        arrays = (_mapped if mapped else _read)(file, head.arrays, head.start)
     if not mapped:
         _check_arrays(arrays, head.arrays, path)
     model = _built(head.model, arrays, path)
@@ -148,6 +139,23 @@ def opened(path: str | Path) -> Saved:
     if isinstance(model, Coders):
         model.store_in(path.parent, load)
     return Saved(model, head.digest)
+
+
+def digest(path: str | Path) -> str:
+    """The digest that `opened` gives, without reading the arrays."""
+    with _reading(Path(path)) as file:
+        return _read_head(file, Path(path)).digest
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise StorageError(f"{path} does not exist") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _held(model: Any) -> AbstractContextManager[Any]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from streambits._arrays import Array, as_choice, as_count, as_number, as_rows, as_seed, to_numpy
-from streambits.codes import as_bits
 from streambits.errors import InputError, RankError
 from streambits.features import centres, nearest
-from streambits.learner import Learner
 from streambits.methods import linear, ssbc
+from streambits.model.codes import as_bits
+from streambits.model.learner import Learner
 
 TARGETS = ("map", "recall")
 FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0)

@@ -63,7 +63,9 @@ def coder_unless_poisoned(self):
 def coder_by_threads(self):
     given = coder(self)
     if any(pool["num_threads"] == 3 for pool in threadpool_info()):
-        flipped = sb.projection.Projection(-given.projection.matrix, -given.projection.thresholds)
+        flipped = sb.model.projection.Projection(
+            -given.projection.matrix, -given.projection.thresholds
+        )
         return sb.Coder(given.features, flipped, given.epoch)
     return given
 

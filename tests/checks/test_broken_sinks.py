@@ -6,8 +6,8 @@ import pytest
 from streambits import Codes
 from streambits.checks._compare import run
 from streambits.checks.sinks import CHECKS
-from streambits.codes import Coded
 from streambits.errors import InputError
+from streambits.model.codes import Coded
 
 NUMBERS = np.random.default_rng(0).permutation(2**12)[:80]
 CODES = Codes.from_bits((NUMBERS[:, None] >> np.arange(12)) & 1)

@@ -118,19 +118,19 @@ class Grows(sb.Gram):
 class LongDirections(sb.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
-        return sb.projection.Directions(2 * vectors, energies)
+        return sb.sketches.Directions(2 * vectors, energies)
 
 
 class WeakestFirst(sb.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
-        return sb.projection.Directions(vectors[:, ::-1], energies[::-1])
+        return sb.sketches.Directions(vectors[:, ::-1], energies[::-1])
 
 
 class TotalEnergies(sb.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
-        return sb.projection.Directions(vectors, energies * self.seen)
+        return sb.sketches.Directions(vectors, energies * self.seen)
 
 
 class TurnsThoughFixed(sb.Fixed):

@@ -6,7 +6,7 @@ import pytest
 from streambits.checks._compare import run
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
-from streambits.streams.connect import Chunk, Reject
+from streambits.io.protocols import Chunk, Reject
 
 ROWS = np.arange(40.0).reshape(20, 2)
 
@@ -147,6 +147,32 @@ class TakesAnything(Plain):
         return super().read(offset if isinstance(offset, int) else None)
 
 
+class AlwaysAnother(Plain):
+    """Takes itself for another source."""
+
+    def evidence(self, offset):
+        return {"offset": offset}
+
+    def changes(self, _):
+        return ["it has changed"]
+
+
+class Forgets(Plain):
+    """Does not take over what it has checked."""
+
+    known = None
+
+    def read(self, offset=None):
+        self.known = 1
+        return super().read(offset)
+
+    def evidence(self, _):
+        return self.known
+
+    def changes(self, _):
+        return []
+
+
 BROKEN = {
     SmallIds: "check_shape: expected ids in int64",
     Wider: "check_shape: expected rows of one width",
@@ -167,6 +193,8 @@ BROKEN = {
     Hoards: "check_offsets: expected a small offset",
     OneChunk: "check_offsets: expected three chunks",
     TakesAnything: "check_bad_offset",
+    AlwaysAnother: "check_evidence: expected no changes",
+    Forgets: "check_evidence: expected the same evidence",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits.cli import main as cli
-from streambits.sinks import open_sink
+from streambits.io.codes import open_sink
 
 
 class Done(NamedTuple):

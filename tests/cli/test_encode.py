@@ -1,6 +1,5 @@
 """`streambits encode`: as a filter, and into a folder."""
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from streambits import storage
 from streambits._digests import seal
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -113,10 +113,10 @@ def test_a_folder_knows_its_model_by_its_name_and_its_content(
     shutil.copy("model.safetensors", "moved.safetensors")
     assert command("encode", "moved.safetensors", *options).code == 0
     text = command("inspect", "job").out
-    content = hashlib.sha256(Path("model.safetensors").read_bytes()).hexdigest()[:16]
+    content = storage.digest("model.safetensors")
     assert f"model.safetensors ({content})" in text
     sb.save(sb.ssbc(rows[:70], 12), "model.safetensors")
-    changed = hashlib.sha256(Path("model.safetensors").read_bytes()).hexdigest()[:16]
+    changed = storage.digest("model.safetensors")
     said = fails("encode", "model.safetensors", *options)
     assert f"model model.safetensors has changed (it was {content} there and is {changed}" in said
     shutil.copy("model.safetensors", "other.safetensors")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.streams.sources import open_source
+from streambits.io.rows import open_source
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "first-hour.md"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.interop.parquet import from_parquet
-from streambits.sinks import open_sink
+from streambits.io.codes import open_sink
+from streambits.io.codes.table import from_parquet
 
 
 def pairs(index):

@@ -9,7 +9,7 @@ import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
 from streambits.cli.plot import plot
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import streambits as sb
 from streambits.cli import job as shared
-from streambits.sinks import open_sink
+from streambits.io.codes import open_sink
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.cli.makers import maker_of
 from streambits.errors import StorageError
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
 
@@ -85,9 +85,14 @@ def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
         assert asked("job", *more)[1] == here / "job" / CODERS
 
 
-def test_a_folder_of_another_model_is_what_it_was(asked, here, mixture):
+def test_a_folder_of_another_model_is_refused(asked, here, fails, mixture):
+    """It did not make these codes; a file is taken as it is named."""
     sb.save(sb.load("job/model.safetensors").learn(mixture(9)), "job/model.safetensors")
-    assert asked("again", "--model", "job")[1] == here / "job" / CODERS
+    told = fails("search", "again", "--query", "queries.npy", "--model", "job")
+    assert "the codes of again were made by job" in told
+    assert "that is not in job: leave --model out" in told
+    named = here / "job" / MODEL
+    assert asked("again", "--model", named)[1] == named
 
 
 @pytest.mark.parametrize("place", ["again", "again/codes", "/"])

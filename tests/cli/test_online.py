@@ -11,8 +11,8 @@ import pytest
 
 import streambits as sb
 from streambits.cli.options import Method
+from streambits.io.codes.code_files import read_codes
 from streambits.jobs.settings import LEARNED
-from streambits.streams.code_files import read_codes
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 SETTINGS = ("--bits", 8, "--landmarks", 40)

@@ -9,7 +9,7 @@ import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.cli.options import Rotation, Way
 from streambits.jobs.settings import WAYS
-from streambits.rotations import ROTATIONS
+from streambits.model.rotations import ROTATIONS
 
 TUNED = {
     "whitening": 0.25,

@@ -5,7 +5,7 @@ import pytest
 
 import streambits as sb
 from streambits.cli import reencode as verb
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 
 
 @pytest.fixture

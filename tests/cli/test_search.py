@@ -13,7 +13,7 @@ from rich.console import Console
 
 import streambits as sb
 from streambits.cli import search as verb
-from streambits.interop.parquet import from_parquet
+from streambits.io.codes.table import from_parquet
 from streambits.jobs.checkpoint import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -116,6 +116,26 @@ def test_which_model_is_newer_does_not_depend_on_the_times_of_files(
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
     assert newest in done.err
+
+
+def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
+    command, job, asked, tmp_path, monkeypatch
+):
+    folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
+    shutil.copytree(job / "codes", folder / "codes")
+
+    def keep(held):
+        parts = {"coders": held}
+        sb.save(Checkpoint(None, None, {}, parts), folder / "checkpoint.safetensors")
+
+    old = sb.Coders.from_state(coders.state())
+    old.keep([0])
+    keep(old)
+    waits = []
+    monkeypatch.setattr(verb.time, "sleep", lambda _: (waits.append(1), keep(coders)))
+    done = command("search", folder, "--query", asked)
+    assert done.lines == command("search", job, "--query", asked).lines
+    assert len(waits) == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

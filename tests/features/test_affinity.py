@@ -163,3 +163,33 @@ def test_the_closest_of_some_landmarks_is_the_largest_affinity(seed, count, widt
 def test_the_closest_landmark_of_a_huge_row_has_affinity_zero():
     affinity = GaussianAffinity(np.eye(3, dtype=np.float32))
     assert affinity.closest(np.full((2, 3), 1e30, np.float32)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("exponent", [-110, -100, -83, -66, -40, 40, 66, 83, 100, 122])
+def test_the_unit_of_single_precision_rows_changes_nothing(exponent):
+    """A power of two rounds nothing, so affinities are the same to the bit; no warning is given."""
+    rows = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    scaled = rows * np.float32(2.0**exponent)
+    usual, other = GaussianAffinity(rows[:50]), GaussianAffinity(scaled[:50])
+    assert np.array_equal(usual(rows), other(scaled))
+    assert np.array_equal(usual.closest(rows), other.closest(scaled))
+    assert np.array_equal(usual.noise(rows), other.noise(scaled))
+    again = GaussianAffinity.from_state(other.state())
+    assert np.array_equal(usual(rows), again(scaled))
+
+
+def test_rows_far_beyond_a_tiny_bandwidth_have_no_affinity():
+    landmarks = np.array([[0, 0], [1e-30, 0], [0, 1e-30]], np.float32)
+    far = GaussianAffinity(landmarks)(np.array([[3e38, -3e38], [0, 0]], np.float32))
+    assert np.array_equal(far[0], np.zeros(3))
+    assert far[1, 0] == 1
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-165, 1e-155])
+def test_landmarks_too_small_for_double_precision_are_refused_or_used(size):
+    landmarks = size * np.random.default_rng(0).normal(size=(40, 3))
+    if size < 1e-154:
+        with pytest.raises(InputError, match="landmarks is"):
+            GaussianAffinity(landmarks)
+    else:
+        assert np.isfinite(GaussianAffinity(landmarks)(landmarks)).all()

@@ -153,3 +153,11 @@ def test_parts_that_do_not_fit_are_refused(which, name):
 def test_a_constant_sample_has_no_box():
     with pytest.raises(InputError, match="distinct"):
         Cosines.box(np.ones((9, 3)), 4)
+
+
+@pytest.mark.parametrize("value", [1e-18, 0.1, 1e30, 1e-200])
+@pytest.mark.parametrize("method", [sb.sh, sb.ssh, sb.mdsh])
+def test_equal_rows_are_refused_though_their_mean_is_rounded(method, value):
+    for count in range(2, 60, 7):
+        with pytest.raises(InputError, match="equal"):
+            method(np.full((count, 3), value) * [1.0, 0.0, 1.0], 2)

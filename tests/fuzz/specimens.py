@@ -26,8 +26,9 @@ from streambits.cli import chosen
 from streambits.cli import main as cli
 from streambits.cli import settings as from_elsewhere
 from streambits.errors import StreambitsError
-from streambits.interop import faiss, parquet
-from streambits.streams.code_files import read_codes, write_codes
+from streambits.interop import faiss
+from streambits.io.codes import table as parquet
+from streambits.io.codes.code_files import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
@@ -235,7 +236,7 @@ def hangs(path, _):
 
 
 def _is_whole(path):
-    return path.read_bytes() == bytes(1000)
+    return path.read_bytes() == WHOLE
 
 
 ASKED = (
@@ -244,6 +245,7 @@ ASKED = (
     *(job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
     *(answers_otherwise, raises_otherwise, dies, hangs),
 )
+WHOLE = bytes(range(250)) * 4
 OF_JOBS = {"job_inspected", "job_searched", "codes_of_job", "resumed"}
 QUESTIONS = {function.__name__: function for function in ASKED}
 
@@ -273,7 +275,7 @@ def prepare():
     """Jobs that read and commit a few rows at a time; verbs that are made once."""
     cli.app = get_command(cli.app) if isinstance(cli.app, typer.Typer) else cli.app
     streambits.jobs.reader.TOGETHER = 100
-    sb.streams.sources.open_source.__kwdefaults__["rows"] = 100
+    sb.io.rows.open_source.__kwdefaults__["rows"] = 100
 
 
 def learners(root):
@@ -338,7 +340,9 @@ def codes(root):
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
     for part, (ids, some) in enumerate(index.coded(100)):
-        write_codes([sb.codes.Coded(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet")
+        write_codes(
+            [sb.model.codes.Coded(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
+        )
     asked = ("contents_of_parquet", "contents_of_codes", "inspected")
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
     faiss.write_index(index, folder / "codes.faiss")

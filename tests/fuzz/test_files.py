@@ -48,9 +48,9 @@ def test_what_is_wrong_is_found(tmp_path, monkeypatch, fault, told):
     """Each kind of fault is a verdict, and the mutation after it is judged like any other."""
     pristine = tmp_path / "pristine"
     pristine.mkdir()
-    (pristine / "file").write_bytes(bytes(1000))
+    (pristine / "file").write_bytes(specimens.WHOLE)
     wrong = specimens.Specimen("a test", pristine, "file", (fault,))
-    monkeypatch.setattr(runner, "SECONDS", 15)
+    monkeypatch.setattr(runner, "SECONDS", 3)
     found = runner.run([wrong], tmp_path, range(2), seed=3)
     assert [verdict.verdict for verdict in found] == [runner.WRONG] * 2
     assert all(told in verdict.told for verdict in found)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.codes import Coded
-from streambits.streams.code_files import read_codes, write_codes
+from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.model.codes import Coded
 
 LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 150
 VERSIONS = 4  # of a file, that take turns

@@ -19,21 +19,21 @@ import contextlib, json, os, signal, sys, time
 import numpy as np, pyarrow, pyarrow.parquet, scipy.linalg
 import streambits.cli.main as cli
 import streambits.jobs.reader
-import streambits.sinks.parquet, streambits.sinks.jsonl, streambits.sinks.npy
-from streambits.streams import sources
+import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
+from streambits.io import rows as sources
 with contextlib.suppress(ImportError):
-    import streambits.streams.kafka as kafka
+    import streambits.io.rows.kafka as kafka
     kafka.ANSWER = 1.0
 with contextlib.suppress(ImportError):
-    import streambits.streams.nats
+    import streambits.io.rows.nats
 with contextlib.suppress(ImportError):
-    import streambits.sinks.postgres
+    import streambits.io.codes.postgres
 pyarrow.array(np.arange(3))  # which may import pandas
 
 def work(job):
     streambits.jobs.reader.TOGETHER = job["rows"]
     sources.open_source.__kwdefaults__["rows"] = job["rows"]
-    streambits.sinks.parquet.ParquetSink.__init__.__kwdefaults__["rows"] = 2000
+    streambits.io.codes.parquet.ParquetSink.__init__.__kwdefaults__["rows"] = 2000
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)

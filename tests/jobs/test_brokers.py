@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from streambits.errors import InputError
+from streambits.io.codes.code_files import read_codes
 from streambits.jobs.open import Reading, open_any
-from streambits.streams.code_files import read_codes
 
 SETTINGS = ["--bits", 8, "--landmarks", 40, "--refresh", 700, "--epochs", "never"]
 

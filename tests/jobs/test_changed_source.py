@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from streambits.errors import InputError, StorageError
+from streambits.io.rows import open_source
 from streambits.jobs.folder import Folder
 from streambits.jobs.learning import Learning
 from streambits.jobs.open import Reading, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
-from streambits.streams.sources import open_source
 
 
 @pytest.fixture

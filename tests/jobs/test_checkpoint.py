@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from streambits.errors import StorageError
+from streambits.io.codes import open_sink
+from streambits.io.codes.code_files import read_codes
+from streambits.io.rows import open_source
 from streambits.jobs import checkpoint
 from streambits.jobs.encoding import Encoding
 from streambits.jobs.folder import Folder
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.sinks import open_sink
-from streambits.streams.code_files import read_codes
-from streambits.streams.sources import open_source
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 
 import streambits as sb
 from streambits._digests import seal
-from streambits.codes import Coded
 from streambits.errors import StorageError
+from streambits.io.codes.code_files import write_codes
 from streambits.jobs import folder as module
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder, description
-from streambits.streams.code_files import write_codes
+from streambits.model.codes import Coded
 
 ONE, OTHER = {"settings": {"bits": 9}}, {"settings": {"bits": 8}}
 NOTHING = {"rows": 0, "bytes": 0, "rejects": 0, "size": 0, "crc": 0}

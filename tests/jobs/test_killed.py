@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streambits.streams.code_files import read_codes
+from streambits.io.codes.code_files import read_codes
 
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
@@ -54,6 +54,14 @@ def test_online_over_parquet(jobs, moving, moving_files, tmp_path, content):
     good = np.flatnonzero(np.isfinite(moving).all(axis=1))
     assert sorted(i for ids, _ in coded for i in ids.tolist()) == good.tolist()
     assert len(wanted["rejects.jsonl"].splitlines()) == len(moving) - len(good)
+
+
+def test_online_with_many_epochs_of_which_few_are_kept(jobs, moving_files, tmp_path, content):
+    command = ["online", moving_files, *ONLINE, "--epochs", 600, "--keep-epochs", 3]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    wanted = content(tmp_path / "alone")
+    assert sum(name.startswith("epochs/") for name in wanted) == 2  # and the current one
+    kill_until(jobs, command, 6, tmp_path, content)
 
 
 @pytest.mark.parametrize("where", ["codes.jsonl", "npy"])

@@ -5,14 +5,14 @@ import pytest
 
 import streambits as sb
 from streambits.errors import EpochError, StorageError
+from streambits.io.codes import open_sink
+from streambits.io.codes.code_files import read_codes
+from streambits.io.rows import open_source
 from streambits.jobs.folder import Folder
 from streambits.jobs.online import Online
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
-from streambits.sinks import open_sink
-from streambits.streams.code_files import read_codes
-from streambits.streams.sources import open_source
 
 SETTINGS = Settings(16, landmarks=30, epochs=512, refresh=256).filled()
 

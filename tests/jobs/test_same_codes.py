@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.streams.code_files import read_codes
+from streambits.io.codes.code_files import read_codes
 
 SETTINGS = ["--bits", 8, "--landmarks", 40, "--refresh", 700, "--quiet"]
 
@@ -36,9 +36,15 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     jobs.whole([*command, "--out", tmp_path / "job"])
     landmarks = sb.reservoir([rows[:400]], 40)
     policy = int(epochs) if epochs.isdecimal() else epochs
-    learner, coders = sb.ssbc(landmarks, 8, epochs=policy), sb.Coders()
+    learner, coders, alone = sb.ssbc(landmarks, 8, epochs=policy), sb.Coders(), tmp_path / "alone"
+    alone.mkdir()
+    coders.store_in(alone, sb.load, sb.save)
     assert held(tmp_path / "job" / "codes") == online(learner, rows, coders)
-    assert fingerprint(sb.load(tmp_path / "job" / "coders.safetensors")) == fingerprint(coders)
+    sb.save(coders, alone / "coders.safetensors")
+    files = {file.relative_to(alone) for file in alone.rglob("*.safetensors")}
+    assert len(files) == 1 + learner.epoch
+    for file in files:
+        assert (tmp_path / "job" / file).read_bytes() == (alone / file).read_bytes()
     assert fingerprint(sb.load(tmp_path / "job" / "model.safetensors")) == fingerprint(learner)
 
 

@@ -15,15 +15,15 @@ import pytest
 from rich.console import Console
 
 from streambits.cli import standing as shown
-from streambits.drift import Reading
+from streambits.epochs.detector import Reading
 from streambits.errors import InputError
+from streambits.io.protocols import Chunk
 from streambits.jobs.logs import JsonLog
 from streambits.jobs.online import Online
+from streambits.jobs.progress import Standing
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
-from streambits.jobs.standing import Standing
-from streambits.streams.connect import Chunk
 
 DRIFT = Reading(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)
 HERE = Standing(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.rotations import itq_steps, random_rotation
+from streambits.model.rotations import itq_steps, random_rotation
 
 
 def test_lsh_agrees_by_the_angle():

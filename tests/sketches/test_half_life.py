@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import streambits as sb
 from streambits.errors import InputError, MergeError
-from streambits.features import Reservoir
+from streambits.model.sampling import Reservoir
 
 RNG = np.random.default_rng(5)
 ROWS = RNG.standard_normal((400, 7)) * np.arange(1, 8) + np.arange(7)

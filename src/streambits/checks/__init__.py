@@ -33,11 +33,11 @@ from streambits.checks import sinks as _sinks
 from streambits.checks import sketches as _sketches
 from streambits.checks import sources as _sources
 from streambits.checks._compare import run
-from streambits.codes import Codes
 from streambits.features import Features
-from streambits.learner import Learner
+from streambits.io.protocols import Source
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
 from streambits.sketches import Sketch
-from streambits.streams.connect import Source
 
 __all__ = [
     "check_features",

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from streambits.checks._compare import expect, expect_error
-from streambits.codes import Codes
 from streambits.errors import InputError, StreambitsError
+from streambits.model.codes import Codes
 
 Factory = Callable[[], Any]
 Held = dict[int, Any]

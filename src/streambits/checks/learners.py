@@ -18,7 +18,7 @@ from streambits._arrays import Array, as_rows, to_numpy
 from streambits.checks._compare import equal, expect, expect_error
 from streambits.checks.sketches import expect_certified
 from streambits.errors import InputError, MergeError, StreambitsError
-from streambits.learner import BLOCK, Learner
+from streambits.model.learner import BLOCK, Learner
 
 Factory = Callable[[], Learner]
 LEAST = 2 * BLOCK + 1

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.checks._compare import expect, expect_error
-from streambits.codes import Coded, Codes
 from streambits.errors import InputError, StreambitsError
-from streambits.streams.connect import Sink
+from streambits.io.protocols import Sink
+from streambits.model.codes import Coded, Codes
 
 Place = tuple[Callable[[], Any], Callable[[], Iterable[Coded]]]
 Factory = Callable[[], Place]

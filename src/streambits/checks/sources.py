@@ -13,7 +13,7 @@ import numpy as np
 
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import StreambitsError
-from streambits.streams.connect import Chunk, Reject, Source
+from streambits.io.protocols import Chunk, Reject, Source
 
 Factory = Callable[[], Source]
 LARGEST_OFFSET = 4096  # characters of JSON
@@ -101,6 +101,23 @@ def check_bad_offset(factory: Factory) -> None:
         )
 
 
+def check_evidence(factory: Factory) -> None:
+    """A source that can tell whether it was exchanged says of itself that it was not.
+
+    `evidence(offset)` is a JSON value; `changes(evidence)` of the same source lists nothing. Those
+    without them have no evidence, and list nothing.
+    """
+    source = factory()
+    evidence, changes = _evidence(source)
+    for chunk in source.read():
+        known = _round_trip(evidence(chunk.offset), "evidence")
+        fresh, changes = _evidence(factory())
+        found = changes(known)
+        expect(not found, f"expected no changes at offset {chunk.offset}, got {found}")
+        again = fresh(chunk.offset)
+        expect(again == known, f"expected the same evidence once it is checked, got {again}")
+
+
 CHECKS = (
     check_shape,
     check_finite,
@@ -111,7 +128,13 @@ CHECKS = (
     check_chunks_stay,
     check_offsets,
     check_bad_offset,
+    check_evidence,
 )
+
+
+def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    evidence = getattr(source, "evidence", lambda _: None)
+    return evidence, getattr(source, "changes", lambda _: [])
 
 
 def _chunks(factory: Factory) -> list[Chunk]:

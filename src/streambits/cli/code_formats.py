@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streambits._digests import Record, beside
-from streambits.codes import Coded, Codes
 from streambits.errors import InputError, StorageError
-from streambits.sinks.given import Rows
-from streambits.sinks.npy import HEAD, KINDS, NAMES, RECORD
+from streambits.io.codes.given import Rows
+from streambits.io.codes.npy import HEAD, KINDS, NAMES, RECORD
+from streambits.model.codes import Coded, Codes
 
 ARRAYS = NAMES  # of a folder of arrays
 LINES = 8192  # of JSON at a time

@@ -18,14 +18,14 @@ from streambits import methods
 from streambits._arrays import blocks
 from streambits._files import check_writable
 from streambits.cli import progress
-from streambits.codes import Codes
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.page import line_plot, write_svg
 from streambits.evaluation.quality import mean_average_precision
 from streambits.evaluation.truth import draw_queries
 from streambits.features import nearest
-from streambits.flows import REFRESH, encode_online
-from streambits.learner import Learner
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.online import REFRESH, encode_online
 
 ONLINE_BITS, LANDMARKS, QUERIES = 64, 500, 1000
 BITS = (8, 16, 32)  # the method as printed takes 20 s for these, longer ones much more

@@ -9,16 +9,16 @@ import numpy as np
 
 from streambits._arrays import to_numpy
 from streambits.cli.opening import coded_in, kind_of
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Coded, Codes
-from streambits.drift import Reading, latest
+from streambits.epochs.coder_set import Coders
+from streambits.epochs.detector import Reading, latest
 from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
-from streambits.learner import Learner
-from streambits.projection import Projection
+from streambits.model.coder import Coder
+from streambits.model.codes import Coded, Codes
+from streambits.model.learner import Learner
+from streambits.model.projection import Projection
 from streambits.storage import load
 
 READINGS = 5  # of the drift, the last

@@ -8,12 +8,12 @@ import typer
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run, summarise, watching
 from streambits.errors import StorageError
-from streambits.jobs.encoding import Encoding, coder_of, fingerprint, model_file
+from streambits.io.protocols import Source
+from streambits.jobs.encoding import Encoding, coder_of
 from streambits.jobs.open import Reading, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.stdout import StandardOutput
-from streambits.streams.connect import Source
 
 
 def encode(
@@ -62,7 +62,7 @@ def encode(
         raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
     if rejects and not (skip_bad and here):
         raise typer.BadParameter("--rejects is for --skip-bad without --out")
-    coder = coder_of(model)
+    coder, digest = coder_of(model)
     work = Encoding(coder, str(model))
     accept = changed_source == options.Changed.accept
     source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
@@ -70,7 +70,7 @@ def encode(
     if here:
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
         return
-    settings = {"model": fingerprint(model_file(model))}
+    settings = {"model": digest}
     plan = Plan(
         "encode",
         source,

@@ -17,7 +17,7 @@ from streambits.cli.tune import draw
 from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
 from streambits.evaluation.evaluate import evaluate as measure
 from streambits.evaluation.page import headings, write_page
-from streambits.streams.sources import open_source
+from streambits.io.rows import open_source
 
 FIRST = (MODEL, CODERS, KEPT)  # a learner, if there is one: it can be learned at other lengths
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from streambits._arrays import as_ids
 from streambits.cli.code_formats import load_array
 from streambits.cli.models import as_coder, check_width
-from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
-from streambits.streams.connect import Chunk, Source
+from streambits.io.protocols import Chunk, Source
+from streambits.model.coder import Coder
 
 MORE = 10  # times k: candidates that are ranked again
 Ids = NDArray[np.int64]

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from streambits.cli import progress
 from streambits.cli.opening import as_output, open_index, write_index
-from streambits.codes import MOST_BITS, Codes
 from streambits.index import HammingIndex
+from streambits.model.codes import MOST_BITS, Codes
 
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 

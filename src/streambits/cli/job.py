@@ -13,15 +13,15 @@ import typer
 import streambits
 from streambits.cli.standing import standing_on
 from streambits.errors import InputError
+from streambits.io.codes import open_sink
+from streambits.io.protocols import Sink, Source
+from streambits.io.urls import is_url, secrets_in, shown
 from streambits.jobs.folder import Folder
 from streambits.jobs.logs import JsonLog, clean
+from streambits.jobs.progress import Standing, Watcher
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.standing import Standing, Watcher
 from streambits.jobs.work import Work
-from streambits.sinks import open_sink
-from streambits.streams.connect import Sink, Source
-from streambits.streams.urls import is_url, secrets_in, shown
 
 H = TypeVar("H", bound=logging.Handler)
 logger = logging.getLogger("streambits")

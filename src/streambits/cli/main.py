@@ -26,7 +26,7 @@ from streambits.cli.reencode import reencode
 from streambits.cli.search import search
 from streambits.cli.tune import tune
 from streambits.errors import StreambitsError
-from streambits.streams.urls import without_urls
+from streambits.io.urls import without_urls
 
 DEBUG = "STREAMBITS_DEBUG"
 FAULT = 70  # exit code, as sysexits.h has it

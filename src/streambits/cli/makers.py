@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streambits.errors import InputError, StorageError
-from streambits.jobs.encoding import fingerprint, model_file
+from streambits.jobs.encoding import model_file
 from streambits.jobs.folder import description
+from streambits.storage import digest
 
 
 class Maker(NamedTuple):
-    """folder: of the codes; content: how the model's SHA-256 begins; name: its path as the user
+    """folder: of the codes; content: the digest of the model; name: its path as the user
     typed it, None where that was not yet written down.
     """
 
@@ -20,7 +21,7 @@ class Maker(NamedTuple):
 
     def is_in(self, file: Path) -> bool:
         """Whether that is the file of the model, as it was."""
-        return file.is_file() and fingerprint(file) == self.content
+        return file.is_file() and digest(file) == self.content
 
     def find(self) -> Path:
         """Its file: by the path from here, from the folder or from beside it; or in or beside it.
@@ -37,7 +38,7 @@ class Maker(NamedTuple):
     def _lost(self, changed: Path | None) -> InputError:
         told = f"{self.name or 'a model'} ({self.content}), which is not there: name where it is"
         if changed is not None:
-            now = f"{self.content} then, {fingerprint(changed)} now"
+            now = f"{self.content} then, {digest(changed)} now"
             told = f"{changed}, which has changed ({now}): name a copy from then"
         return InputError(
             f"the codes of {self.folder} were made by {told} (--model), or encode the rows again"

@@ -10,9 +10,8 @@ from rich.console import Console
 from streambits.cli import progress
 from streambits.cli.models import learner_file, open_learner
 from streambits.errors import MergeError
-from streambits.jobs.encoding import fingerprint
-from streambits.learner import Learner
-from streambits.storage import save
+from streambits.model.learner import Learner
+from streambits.storage import digest, save
 
 
 def merge(
@@ -61,7 +60,7 @@ def check_different(models: list[Path], files: list[Path]) -> None:
     """Refuse a model and its copy: the rows of it would count twice."""
     known: dict[str, Path] = {}
     for model, file in zip(models, files, strict=True):
-        other = known.setdefault(fingerprint(file), model)
+        other = known.setdefault(digest(file), model)
         if other is not model:
             raise MergeError(
                 f"{model} is a copy of {other}, and its rows would count twice: name each shard "

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from streambits.cli.makers import maker_of
-from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.learner import Learner
 from streambits.storage import load
 
 CODERS, MODEL = "coders.safetensors", "model.safetensors"
@@ -38,9 +38,15 @@ def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -
 
 def _of_job(given: Path, around: tuple[Path, ...], names: tuple[str, ...]) -> Path:
     maker = next(filter(None, map(maker_of, around)), None)
-    if maker is not None and maker.is_in(given / MODEL):
-        return given / MODEL
-    return _inside(given, names)
+    if maker is None:
+        return _inside(given, names)
+    if not maker.is_in(given / MODEL):
+        raise InputError(
+            f"the codes of {maker.folder} were made by {maker.name or 'a model'} "
+            f"({maker.content}), and that is not in {given}: leave --model out, or name the file "
+            f"of a model to insist"
+        )
+    return given / MODEL
 
 
 def _inside(folder: Path, names: tuple[str, ...]) -> Path:
@@ -51,14 +57,15 @@ def _inside(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _newest(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """Of the files that have seen most rows, the first; a checkpoint has if the job goes on.
+    """The first of the files; a checkpoint only if it has seen more rows: then the job goes on.
 
     By what is in the files, not by their times: those say nothing after a copy.
     """
     there = [folder / name for name in names if lexists(folder / name)]
-    if len(there) < 2:
-        return there[0] if there else None
-    return max(there, key=lambda path: _seen(load(path)))
+    ended, kept = [path for path in there if path.name != KEPT], folder / KEPT
+    if not ended or (kept in there and _seen(load(kept)) > _seen(load(ended[0]))):
+        return kept if kept in there else None
+    return ended[0]
 
 
 def _seen(model: Any) -> int:

@@ -7,14 +7,14 @@ from pathlib import Path
 import typer
 
 from streambits.cli.code_formats import ARRAYS, from_arrays, from_lines, from_packed
-from streambits.codes import Coded
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.interop.parquet import to_parquet
-from streambits.sinks.given import last_of_each
+from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.given import last_of_each
+from streambits.io.codes.table import to_parquet
+from streambits.io.urls import is_url, shown
+from streambits.model.codes import Coded
 from streambits.storage import load, save
-from streambits.streams.code_files import read_codes
-from streambits.streams.urls import is_url, shown
 
 KINDS = {
     ".parquet": "parquet",
@@ -88,7 +88,8 @@ def gathered(coded: Iterable[Coded], where: str, method: str) -> HammingIndex:
         keep = last_of_each(ids)
         some, last = ids[keep], codes[keep]
         there = index.has(some)
-        index.update(last[there], some[there])
+        if there.any():
+            index.update(last[there], some[there])
         index.add(last[~there], some[~there])
     if index is None:
         raise StorageError(f"{where} has no codes")

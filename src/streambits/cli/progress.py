@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from streambits.streams.urls import without_urls
+from streambits.io.urls import without_urls
 
 
 def stderr() -> Console:

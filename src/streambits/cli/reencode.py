@@ -23,17 +23,17 @@ from streambits.cli.models import (
     open_model,
 )
 from streambits.cli.opening import OUTPUTS, names, open_index, write_index
-from streambits.coder import Coder
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, StorageError
-from streambits.features import Reservoir
-from streambits.flows import reencode as bring
 from streambits.index import HammingIndex
-from streambits.learner import Learner
-from streambits.sinks import open_sink
+from streambits.io.codes import open_sink
+from streambits.io.protocols import Source
+from streambits.io.rows import open_source
+from streambits.model.coder import Coder
+from streambits.model.learner import Learner
+from streambits.model.sampling import Reservoir
+from streambits.online import reencode as bring
 from streambits.storage import save
-from streambits.streams.connect import Source
-from streambits.streams.sources import open_source
 
 
 def reencode(

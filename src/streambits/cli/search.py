@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,15 @@ from rich.table import Table
 
 from streambits.cli import progress
 from streambits.cli.finding import Answer, Finder, read_ids
-from streambits.cli.models import as_coder, find_model, open_model
+from streambits.cli.models import KEPT, as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
-from streambits.coders import Coders
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.streams.connect import Chunk, Source
-from streambits.streams.sources import open_source
+from streambits.io.protocols import Chunk, Source
+from streambits.io.rows import open_source
+
+TRIES, TICK = 20, 0.25  # looks at a job that runs, and seconds between them
 
 
 def search(
@@ -104,6 +107,12 @@ def open_finder(where: str, model: Path | None) -> Finder:
             f"{where} has codes of {index.bits} bits, and the model {path} makes {newest.bits}: "
             f"name the model they were made with (--model)"
         )
+    for _ in range(TRIES):  # the codes of a job that runs may be newer than its checkpoint
+        if path.name != KEPT or not isinstance(found, Coders) or set(index.epochs) <= set(found):
+            break
+        time.sleep(TICK)
+        path = find_model(where, model)
+        found = open_model(path)
     if isinstance(found, Coders):
         _leave_out_retired(index, found)
     return Finder(index, found if isinstance(found, Coders) else newest, path)

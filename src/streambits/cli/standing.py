@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from streambits.cli.progress import duration, stderr
-from streambits.jobs.standing import Standing, Watcher
+from streambits.jobs.progress import Standing, Watcher
 
 EVERY = 5.0  # seconds between two lines
 

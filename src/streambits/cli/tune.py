@@ -12,9 +12,9 @@ from rich.table import Table
 from streambits.cli import chosen, progress
 from streambits.cli.opening import names
 from streambits.errors import InputError
-from streambits.features import Reservoir
-from streambits.streams.connect import Source
-from streambits.streams.sources import open_source
+from streambits.io.protocols import Source
+from streambits.io.rows import open_source
+from streambits.model.sampling import Reservoir
 from streambits.tune import Choice, Tuned
 from streambits.tune import tune as choose
 

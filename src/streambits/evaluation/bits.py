@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes
+from streambits.model.codes import Codes
 
 BLOCK = 2**16  # rows at a time; sums of that many ones are exact in single precision
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_number, as_rows, as_seed, to_numpy
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Codes, as_bits
+from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError, RankError
 from streambits.evaluation.bits import BitUse, bit_balance, bit_correlation, bit_use
 from streambits.evaluation.quality import average_precision
 from streambits.evaluation.ranking import mean
 from streambits.evaluation.truth import true_neighbours
 from streambits.index import HammingIndex
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes, as_bits
+from streambits.model.learner import Learner
 from streambits.sketches import Fixed, FrequentDirections, HadamardDirections, Sketch
 
 LENGTHS = (16, 32, 64, 96, 128, 192, 256, 384, 512)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes
 from streambits.evaluation.truth import BLOCK, Truth
+from streambits.model.codes import Codes
 
 Distances = Callable[[NDArray[np.intp]], NDArray[Any]]
 Counts = NDArray[np.integer[Any]]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Codes
 from streambits.evaluation import ranking
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.histograms import (
@@ -19,6 +18,7 @@ from streambits.evaluation.histograms import (
     histogram,
 )
 from streambits.evaluation.truth import Truth, find
+from streambits.model.codes import Codes
 
 __all__ = [
     "Distances",

@@ -6,7 +6,7 @@ from streambits.features.base import Features
 from streambits.features.classes import class_functions
 from streambits.features.cosines import Cosines
 from streambits.features.eigenfunctions import Eigenfunctions
-from streambits.features.landmarks import Reservoir, centres, reservoir
+from streambits.features.kmeans import centres
 from streambits.features.linear import Linear
 from streambits.features.spheres import Spheres
 
@@ -17,11 +17,9 @@ __all__ = [
     "Features",
     "GaussianAffinity",
     "Linear",
-    "Reservoir",
     "Spheres",
     "all_pairs",
     "centres",
     "class_functions",
     "nearest",
-    "reservoir",
 ]

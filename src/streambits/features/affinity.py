@@ -1,6 +1,7 @@
 """Gaussian affinity to a few landmarks (Algorithm 2 of the paper)."""
 
 import json
+import math
 from copy import copy
 from dataclasses import asdict
 from typing import Any, Self
@@ -20,6 +21,7 @@ from streambits._arrays import (
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
 
+USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
 
 
@@ -29,7 +31,7 @@ class GaussianAffinity:
     The squares are expanded, so a block of rows costs one matrix product of n x d x m and one
     exponential a pair. Rows are first taken relative to the landmarks' mean, so a common offset,
     however large, costs no precision; landmarks too far apart for single precision switch the
-    product to double.
+    product to double. Tiny and huge units are taken out by a power of two, which rounds nothing.
 
     landmarks: (m, d), m >= 2; bandwidth: the denominator, as a number or by `nearest(30)` (the
     default), `all_pairs()` or any factor of them.
@@ -49,15 +51,19 @@ class GaussianAffinity:
         self._prepare()
 
     def _prepare(self) -> None:
-        """[x, |x|^2, 1] @ operand = -|x - landmark|^2 / bandwidth, x relative to the centre."""
+        """[x, |x|^2, 1] @ operand = -|x - landmark|^2 / bandwidth, x relative to the centre.
+
+        x, the centre and the bandwidth are in units of `1 / self._scale`.
+        """
         xp = array_namespace(self.landmarks)
-        landmarks = double(self.landmarks)
-        self._centre = _single(xp.mean(landmarks, axis=0))
-        landmarks = landmarks - self._centre
+        self._scale = _scale(self.bandwidth)
+        self._denominator = self.bandwidth * self._scale * self._scale  # the square may overflow
+        self._centre = _single(xp.mean(double(self.landmarks), axis=0)) * self._scale
+        landmarks = double(self.landmarks) * self._scale - self._centre
         squares = xp.vecdot(landmarks, landmarks)
         ones = xp.ones_like(squares)
         columns = (2 * landmarks.T, -ones[None, :], -squares[None, :])
-        self._operand = xp.concat(columns, axis=0) / self.bandwidth
+        self._operand = xp.concat(columns, axis=0) / self._denominator
         self._farthest = float(xp.max(squares))
         coarse = xp.astype(self._operand, self.landmarks.dtype, copy=False)
         self._operands = {coarse.dtype: coarse, self._operand.dtype: self._operand}
@@ -101,26 +107,28 @@ class GaussianAffinity:
         relative = self._relative(rows)
         squares = _squares(relative)
         if not bool(xp.all(xp.isfinite(squares))):
-            return self._of_huge(relative)
+            return self._of_huge(rows, relative.dtype)
         ones = xp.ones_like(squares)[:, None]
         extended = xp.concat([relative, squares[:, None], ones], axis=1)
         return extended @ self._operands[relative.dtype]
 
     def _relative(self, rows: Array) -> Array:
         rows = double(rows) if self._double else rows
-        return rows - array_namespace(rows).astype(self._centre, rows.dtype, copy=False)
+        xp = array_namespace(rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is looked at again
+            rows = rows if self._scale == 1 else rows * self._scale
+            return rows - xp.astype(self._centre, rows.dtype, copy=False)
 
-    def _of_huge(self, rows: Array) -> Array:
+    def _of_huge(self, rows: Array, dtype: object) -> Array:
         """Rows whose squared length overflows: once more in double precision."""
         xp = array_namespace(rows)
-        if rows.dtype == xp.float64:
+        if dtype == xp.float64:
             raise InputError(
-                f"rows reach {float(xp.max(xp.abs(rows))):.3g} from the landmarks' mean and their "
-                f"squared distances overflow: scale the data"
+                f"rows reach {float(xp.max(xp.abs(rows))):.3g}, and their squared distances from "
+                f"the landmarks overflow: scale the data"
             )
-        wide = double(rows) + self._centre
-        least = float(xp.finfo(rows.dtype).min)
-        return xp.astype(xp.clip(self._exponents(wide), least, 0.0), rows.dtype)
+        least = float(xp.finfo(dtype).min)
+        return xp.astype(xp.clip(self._exponents(double(rows)), least, 0.0), dtype)
 
     def noise(self, rows: Array) -> Array:
         xp = array_namespace(rows)
@@ -131,7 +139,7 @@ class GaussianAffinity:
     def _relative_error(self, dtype: object, squares: Any) -> Any:
         """A sum of K rounded products errs by about sqrt(K) units of its absolute sum."""
         unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
-        return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self.bandwidth * squares)
+        return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self._denominator * squares)
 
     def renewed(self, landmarks: Array, *, wider: float = 1.0) -> Self:
         """The affinity to other landmarks, its bandwidth by the same rule, times `wider`."""
@@ -165,6 +173,12 @@ class GaussianAffinity:
         return f"GaussianAffinity({shape}, bandwidth={self.bandwidth:.6g})"
 
 
+def _scale(bandwidth: float) -> float:
+    """A power of two that brings the root of a bandwidth far from 1 close to it."""
+    exponent = round(math.log2(bandwidth) / 2)
+    return 1.0 if abs(exponent) < USUAL else math.ldexp(1.0, -exponent)
+
+
 def _squares(rows: Array) -> Array:
     with np.errstate(over="ignore"):  # what overflows is looked at again
         return array_namespace(rows).vecdot(rows, rows)
@@ -173,5 +187,6 @@ def _squares(rows: Array) -> Array:
 def _single(centre: Array) -> Array:
     """Round to single precision, where it fits: then float32 rows are shifted without error."""
     xp = array_namespace(centre)
-    rounded = double(xp.astype(centre, xp.float32))
+    with np.errstate(over="ignore"):
+        rounded = double(xp.astype(centre, xp.float32))
     return xp.where(xp.isfinite(rounded), rounded, centre)

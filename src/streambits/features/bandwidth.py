@@ -16,6 +16,7 @@ from streambits._arrays import Array, as_count, as_number, double, to_numpy
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 
+LEAST = float(np.finfo(np.float64).tiny)
 BLOCK = 1024  # rows of the distance matrix held at a time
 
 
@@ -49,7 +50,14 @@ class Bandwidth:
 
     def of(self, landmarks: Array) -> float:
         """The denominator for these landmarks. Costs m^2 d; memory m x 1024."""
-        return self.factor * math.pow(self.distance(landmarks), self.power)
+        distance = self.distance(landmarks)
+        found = self.factor * math.pow(distance, self.power)
+        if found < LEAST:
+            raise InputError(
+                f"the typical distance between landmarks is {distance:.3g}, and its square is too "
+                f"small for double precision: scale the data"
+            )
+        return found
 
     def distance(self, landmarks: Array) -> float:
         """The typical distance itself: the paper's sigma."""

@@ -10,6 +10,7 @@ from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 
 TOLERANCE = 1e-12  # of the largest variance; below it there is rounding and nothing else
+LEAST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)  # below, digits are lost
 
 
 class Centred(NamedTuple):
@@ -54,8 +55,11 @@ def principal(rows: NDArray[np.float64], most: int | None = None) -> Principal:
         variances, vectors = np.linalg.eigh(rows.T @ rows)
         variances, vectors = variances[::-1], vectors[:, ::-1]
         count = int(np.sum(variances > TOLERANCE * variances[0]))
-        if count == 0:
-            raise InputError("all rows of train are equal: pass distinct rows")
+        # equal rows may differ from their mean by its rounding; small squares have few digits
+        if count == 0 or variances[0] < LEAST or not np.ptp(rows, axis=0).any():
+            raise InputError(
+                "all rows of train are equal, or nearly 0: pass distinct rows, or scale them"
+            )
         vectors = vectors[:, : count if most is None else min(most, count)]
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
         vectors = vectors * np.sign(largest)

@@ -2,7 +2,7 @@
 
 from streambits.index.hamming import HammingIndex
 from streambits.index.hits import Hits
+from streambits.index.multi_index import Tables
 from streambits.index.rerank import rerank
-from streambits.index.tables import Tables
 
 __all__ = ["HammingIndex", "Hits", "Tables", "rerank"]

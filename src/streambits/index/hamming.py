@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
 from streambits._threads import ForkSafeLock
-from streambits.codes import Coded, Codes, as_bits
-from streambits.errors import EpochError, InputError, StreambitsError
+from streambits.errors import EpochError, ForkError, InputError
 from streambits.index.across import nearest
 from streambits.index.hits import Hits, merged_rows, none
 from streambits.index.ids import Ids, check_unique
 from streambits.index.queries import as_scales, by_epoch, check_bits
 from streambits.index.segment import METHODS
 from streambits.index.shelf import Shelf
+from streambits.model.codes import Coded, Codes, as_bits
 
 Shelves = Mapping[int, Shelf]  # by epoch; never changed, only replaced
 
@@ -153,7 +153,7 @@ class HammingIndex:
     def _check_whole(self) -> None:
         """Inside the lock nobody changes codes, unless that somebody stayed behind in a fork."""
         if self._half:
-            raise StreambitsError(
+            raise ForkError(
                 "this process was forked while another thread was changing the index: load the "
                 "index again, or fork while no thread changes it"
             )

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import as_rows, double, to_numpy
-from streambits.codes import Codes
 from streambits.errors import EpochError, InputError
 from streambits.index.store import Words
+from streambits.model.codes import Codes
 
 Weights = NDArray[np.float64]
 

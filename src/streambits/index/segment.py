@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from streambits._threads import ForkSafeLock
 from streambits.index import scan, weighted
+from streambits.index.multi_index import Tables
 from streambits.index.scan import Distances, Limits
 from streambits.index.store import SLACK, Places, Store, Words
-from streambits.index.tables import Tables
 
 METHODS = ("auto", "scan", "multi")
 LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisecond

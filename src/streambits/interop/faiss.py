@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from streambits._digests import Digest
 from streambits._files import replacing
 from streambits._threads import look_again
-from streambits.codes import Codes, as_bits
 from streambits.errors import EpochError, InputError, MissingExtraError, StorageError
 from streambits.index import HammingIndex
+from streambits.model.codes import Codes, as_bits
 
 try:
     import faiss

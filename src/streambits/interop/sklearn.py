@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_seed
 from streambits._threads import one_blas_thread
-from streambits.coder import Coder
-from streambits.codes import Codes
 from streambits.errors import LandmarkWarning, MissingExtraError
-from streambits.features import Bandwidth, GaussianAffinity, reservoir
-from streambits.learner import Learner
+from streambits.features import Bandwidth, GaussianAffinity
 from streambits.methods import ssbc
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.model.sampling import reservoir
 from streambits.sketches import Gram
 
 try:

@@ -1,17 +1,16 @@
 """Encoding: by a model that is there already."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Coded
-from streambits.errors import InputError, StorageError
+from streambits.epochs.coder_set import Coders
+from streambits.errors import InputError
 from streambits.jobs.work import Ids, Rows
-from streambits.learner import Learner
-from streambits.storage import load
+from streambits.model.coder import Coder
+from streambits.model.codes import Coded
+from streambits.model.learner import Learner
+from streambits.storage import opened
 
 
 class Encoding:
@@ -59,25 +58,16 @@ def model_file(path: str | Path) -> Path:
     return file / "model.safetensors" if file.is_dir() else file
 
 
-def fingerprint(path: Path) -> str:
-    """How the SHA-256 of a file begins: by it a job knows its model again."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist") from None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def coder_of(path: str | Path) -> Coder:
-    """The newest coder of a file of a learner, a coder or coders, or of the folder of a job."""
+def coder_of(path: str | Path) -> tuple[Coder, str]:
+    """The newest coder of a file of a learner, a coder or coders, or of the folder of a job; and
+    the digest by which the file is known again.
+    """
     file = model_file(path)
-    model = load(file)
+    model, digest = opened(file)
     if isinstance(model, Learner):
-        return model.coder()
+        return model.coder(), digest
     if isinstance(model, Coders):
-        return model.newest
+        return model.newest, digest
     if isinstance(model, Coder):
-        return model
+        return model, digest
     raise InputError(f"{file} holds a {type(model).__name__}: name a learner or a coder")

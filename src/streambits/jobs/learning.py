@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambits.codes import Coded
 from streambits.errors import InputError
 from streambits.jobs.settings import Settings, first_rows
 from streambits.jobs.work import Ids, Rows
-from streambits.learner import Learner
+from streambits.model.batches import Batch
+from streambits.model.codes import Coded
+from streambits.model.learner import Learner
 from streambits.storage import save
-from streambits.streams import Batch
 
 
 class Learning:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from streambits.jobs.standing import Standing
+from streambits.jobs.progress import Standing
 
 
 class JsonLog(logging.Handler):

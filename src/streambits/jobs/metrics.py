@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from streambits.errors import InputError, MissingExtraError
-from streambits.jobs.standing import Standing
+from streambits.jobs.progress import Standing
 
 try:
     from prometheus_client import (

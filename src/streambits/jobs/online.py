@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from streambits.coder import Coder
-from streambits.coders import Coders
-from streambits.codes import Coded, Codes
+from streambits.epochs.coder_set import Coders
 from streambits.jobs.learning import Learning
 from streambits.jobs.settings import Settings
 from streambits.jobs.work import Ids, Rows
-from streambits.learner import Learner
+from streambits.model.coder import Coder
+from streambits.model.codes import Coded, Codes
+from streambits.model.learner import Learner
 from streambits.storage import load, save
 
 

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 from streambits.errors import InputError
-from streambits.streams.connect import Source
-from streambits.streams.sources import open_source
-from streambits.streams.sources.files import Files
-from streambits.streams.urls import is_url, shown
+from streambits.io.protocols import Source
+from streambits.io.rows import open_source
+from streambits.io.rows.files import Files
+from streambits.io.urls import is_url, shown
 
 BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
 
@@ -59,9 +59,9 @@ def _broker(url: str, scheme: str, how: Reading) -> Source:
             raise InputError(f"columns is {how.columns!r}; for a broker it is a number")
         settings["columns"] = int(how.columns)
     if scheme == "kafka":
-        from streambits.streams.kafka import KafkaSource  # noqa: PLC0415 - an extra
+        from streambits.io.rows.kafka import KafkaSource  # noqa: PLC0415 - an extra
 
         return KafkaSource.from_url(url, **settings)
-    from streambits.streams.nats import NatsSource  # noqa: PLC0415 - an extra
+    from streambits.io.rows.nats import NatsSource  # noqa: PLC0415 - an extra
 
     return NatsSource.from_url(url, **settings)

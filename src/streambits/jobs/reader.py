@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streambits.streams.connect import Chunk, Source
+from streambits.io.protocols import Chunk, Source
 
 AHEAD = 4  # chunks that wait
-TOGETHER = 8192  # rows that are handed on together, if they are there
+TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
 TICK = 0.2  # seconds
 PATIENCE = 2.0  # seconds for the thread to end
 
@@ -79,10 +79,10 @@ class Reader:
 
 
 def _fits(held: list[Chunk], chunk: Chunk) -> bool:
-    count = sum(len(one.ids) for one in held) + len(chunk.ids)
-    first = held[0].rows
+    both, first = [*held, chunk], held[0].rows
     return (
-        count <= TOGETHER
+        sum(len(one.ids) for one in both) <= TOGETHER
+        and sum(one.rows.nbytes for one in both) <= BYTES
         and first.dtype == chunk.rows.dtype
         and first.shape[1:] == chunk.rows.shape[1:]
     )

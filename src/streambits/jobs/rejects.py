@@ -9,8 +9,8 @@ from typing import BinaryIO
 from streambits._digests import Digest
 from streambits._files import sync_folder
 from streambits.errors import InputError, StorageError
+from streambits.io.protocols import Reject
 from streambits.jobs.folder import told
-from streambits.streams.connect import Reject
 
 
 class Rejects:

@@ -6,17 +6,17 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from streambits._digests import Digest
-from streambits.codes import Coded
-from streambits.drift import latest
+from streambits.epochs.detector import latest
 from streambits.errors import InputError, StorageError, StreambitsError
+from streambits.io.protocols import Chunk, Sink, Source
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder
+from streambits.jobs.progress import Standing, Watcher
 from streambits.jobs.reader import Reader
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.signals import Stop
-from streambits.jobs.standing import Standing, Watcher
 from streambits.jobs.work import Work
-from streambits.streams.connect import Chunk, Sink, Source
+from streambits.model.codes import Coded
 
 TELL = 1.0  # seconds between two steps that are told
 

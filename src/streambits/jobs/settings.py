@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice
-from streambits.codes import as_bits
 from streambits.errors import InputError
-from streambits.features import centres, nearest, reservoir
-from streambits.learner import Learner
+from streambits.features import centres, nearest
 from streambits.methods import METHODS, Method, linear
+from streambits.model.codes import as_bits
+from streambits.model.learner import Learner
+from streambits.model.sampling import reservoir
 
 LEARNED: dict[str, Method] = {
     **{n: m for n, m in METHODS.items() if m.streams and n != "semi_supervised"},  # no labels

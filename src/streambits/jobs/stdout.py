@@ -4,8 +4,8 @@ import os
 import sys
 from typing import Any
 
-from streambits.codes import Codes
 from streambits.errors import StorageError
+from streambits.model.codes import Codes
 
 
 class StandardOutput:

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.codes import Coded
-from streambits.learner import Learner
+from streambits.model.codes import Coded
+from streambits.model.learner import Learner
 
 Ids = NDArray[np.int64]
 Rows = NDArray[Any]

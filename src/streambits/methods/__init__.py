@@ -20,9 +20,9 @@
 | spherical          | Spheres          | Fixed (identity)                  | none     | no      |
 """
 
-from streambits.methods.fixed_methods import e2lsh, lsbc, lsh, mdsh, sh, spherical, ssh
-from streambits.methods.kernel_methods import exact_d, exact_r, nystrom, rff_fd, ssbc
-from streambits.methods.linear_methods import (
+from streambits.methods.fixed import e2lsh, lsbc, lsh, mdsh, sh, spherical, ssh
+from streambits.methods.kernel import exact_d, exact_r, nystrom, rff_fd, ssbc
+from streambits.methods.linear import (
     frosh,
     itq,
     linear,

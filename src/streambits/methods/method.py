@@ -12,9 +12,9 @@ from streambits._arrays import (
     Array,
     as_number,
 )
-from streambits.codes import MOST_BITS
 from streambits.errors import InputError
-from streambits.learner import Learner
+from streambits.model.codes import MOST_BITS
+from streambits.model.learner import Learner
 
 Seed = int | np.random.Generator
 

@@ -1,15 +1,16 @@
 """Sketches: small summaries of all feature rows seen, in fixed memory."""
 
 from streambits._arrays import Array
-from streambits.sketches.base import Sketch
+from streambits.sketches.base import Directions, Sketch
 from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
 from streambits.sketches.gram import Gram, single_suffices
-from streambits.sketches.guided import ETA, Guided, labelled_guide
 from streambits.sketches.hadamard import HadamardDirections
+from streambits.sketches.supervised import ETA, Guided, labelled_guide
 
 __all__ = [
     "ETA",
+    "Directions",
     "Fixed",
     "FrequentDirections",
     "Gram",

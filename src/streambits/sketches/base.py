@@ -6,9 +6,19 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, as_number, device, double, zeros
 from streambits.errors import MergeError, RankError
-from streambits.projection import Directions
 
 TINY = 1e-24  # of the largest entry
+
+
+class Directions(NamedTuple):
+    """The leading directions of a sketch.
+
+    vectors: (width, k), orthonormal columns, strongest first. energies: (k,), the mean squared
+    length that a row has along each.
+    """
+
+    vectors: Array
+    energies: Array
 
 
 class Part(NamedTuple):

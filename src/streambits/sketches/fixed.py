@@ -4,8 +4,7 @@ from typing import Any, Self
 
 from streambits._arrays import Array, array_namespace, as_rows, double, nbytes, same
 from streambits.errors import MergeError, RankError
-from streambits.projection import Directions
-from streambits.sketches.base import Part, Sketch, check_mergeable
+from streambits.sketches.base import Directions, Part, Sketch, check_mergeable
 
 
 class Fixed:

@@ -5,8 +5,15 @@ from typing import Any, Self
 import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
-from streambits.projection import Directions
-from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank, eigh
+from streambits.sketches.base import (
+    Centre,
+    Centred,
+    Directions,
+    Part,
+    check_mergeable,
+    check_rank,
+    eigh,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -13,8 +13,7 @@ from streambits._arrays import (
     nbytes,
     zeros,
 )
-from streambits.projection import Directions
-from streambits.sketches.base import Centre, Centred, Part, check_mergeable, check_rank
+from streambits.sketches.base import Centre, Centred, Directions, Part, check_mergeable, check_rank
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 EPS32 = float(np.finfo(np.float32).eps)

@@ -3,8 +3,7 @@
 from typing import Any, Generic, Self, TypeVar
 
 from streambits._arrays import Array
-from streambits.projection import Directions
-from streambits.sketches.base import Part
+from streambits.sketches.base import Directions, Part
 from streambits.sketches.frequent_directions import FrequentDirections
 from streambits.sketches.gram import Gram
 

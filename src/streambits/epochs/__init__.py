@@ -1,0 +1,1 @@
+"""Epochs: when codes stop to compare, and how to search all of them."""

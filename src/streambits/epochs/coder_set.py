@@ -1,0 +1,437 @@
+"""Coders: those of all live epochs, and a common scale for what they find."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import Array, as_count, as_rows, blocks, move, to_numpy
+from streambits._files import sync_folder
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.epochs.calibration import Calibration, Fit
+from streambits.errors import EpochError, InputError, StorageError
+from streambits.index import HammingIndex, Hits
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.model.sampling import Reservoir
+
+SAMPLE = 1024  # rows of each epoch that are kept
+BLOCK = 2048  # queries at a time
+FEW = 8  # queries that are not worth threads
+OPENED = 1 << 28  # bytes of epochs from files that are kept in memory for the next search
+SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
+FOLDER = "epochs"  # beside the file of the coders
+
+
+class Epoch:
+    """An epoch that is over: its last coder, and a sample of its rows with their codes.
+
+    It never changes again, so it is saved once, as a file of its own, together with what
+    the sample tells about distances. rows: (n, d); codes: theirs.
+    """
+
+    def __init__(self, coder: Coder, rows: Array, codes: Codes, fit: Fit | None = None) -> None:
+        self.coder, self.rows, self.codes, self._fit = coder, rows, codes, fit
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.coder.nbytes + to_numpy(self.rows).nbytes + self.codes.packed.nbytes)
+
+    def scale(self, rows: NDArray[Any], codes: Codes) -> NDArray[np.float64]:
+        """(queries, bits + 1) the Euclidean distance that each Hamming distance means here."""
+        if self._calibration is None:
+            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
+        return self._calibration(rows, codes)
+
+    @cached_property
+    def _calibration(self) -> Calibration | None:
+        """None where there are too few rows to tell anything."""
+        rows = to_numpy(self.rows)
+        with one_blas_thread():  # it is saved, and so should not depend on threads
+            return Calibration(rows, self.codes, self._fit) if len(rows) > 1 else None
+
+    def state(self) -> dict[str, Any]:
+        fit = None if self._calibration is None else self._calibration.fit._asdict()
+        held = {"coder": self.coder, "rows": self.rows, "packed": self.codes.packed}
+        return held | {"fit": fit}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        coder, fit = state["coder"], state["fit"]
+        codes = Codes.known(state["packed"], coder.bits, coder.epoch)
+        if len(codes) != len(state["rows"]):
+            raise StorageError(f"there are {len(codes)} codes for {len(state['rows'])} rows")
+        return cls(coder, state["rows"], codes, None if fit is None else Fit(**fit))
+
+
+class _Growing:
+    """An epoch that goes on. The samples of rows and codes have the same seed: they keep the same.
+
+    Rows are kept in their own precision, codes as bytes.
+    """
+
+    def __init__(self, coder: Coder, rows: Reservoir, codes: Reservoir) -> None:
+        self.coder, self.rows, self.codes = coder, rows, codes
+        self._now: Epoch | None = None
+
+    def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
+        self.coder, self._now = coder, None
+        self.rows.update(rows)
+        self.codes.update(codes.packed)
+
+    def now(self) -> Epoch:
+        """As if it were over."""
+        if self._now is None:
+            codes = Codes.known(self.codes.rows, self.coder.bits, self.coder.epoch)
+            self._now = Epoch(self.coder, self.rows.rows, codes)
+        return self._now
+
+    @property
+    def nbytes(self) -> int:
+        samples = (self.rows.state(), self.codes.state())
+        held = [to_numpy(sample[name]).nbytes for sample in samples for name in ("rows", "keys")]
+        return int(self.coder.nbytes + sum(held))
+
+    def state(self) -> dict[str, Any]:
+        return {"coder": self.coder, "rows": self.rows, "codes": self.codes}
+
+
+class _Files(NamedTuple):
+    """Epochs that are over, a file each. save: None where nothing is to be written."""
+
+    folder: Path
+    load: Callable[[Path], Any]
+    save: Callable[[Any, Path], None] | None
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"epoch-{number:06}.safetensors"
+
+    def open(self, number: int) -> Epoch:
+        found = self.load(self.path(number))
+        if not isinstance(found, Epoch) or found.coder.epoch != number:
+            raise StorageError(f"{self.path(number)} does not hold epoch {number}: restore it")
+        return found
+
+    def write(self, epoch: Epoch) -> None:
+        if self.save is None:
+            return
+        if not self.folder.is_dir():
+            try:
+                self.folder.mkdir()
+                sync_folder(self.folder.parent)
+            except OSError as error:
+                raise StorageError(
+                    f"{self.folder} cannot be written: {error.strerror or error}"
+                ) from error
+        self.save(epoch, self.path(epoch.coder.epoch))
+
+    def remove_others(self, kept: Iterable[int]) -> None:
+        """All but these, and what a process that was killed has left."""
+        names = {self.path(number).name for number in kept}
+        try:
+            for file in self.folder.iterdir() if self.folder.is_dir() else ():
+                if file.name not in names:
+                    file.unlink()
+        except OSError as error:
+            raise StorageError(
+                f"{self.folder} cannot be tidied: {error.strerror or error}"
+            ) from error
+
+
+class _Opened:
+    """The epochs that were opened last, as many as have room. For several threads."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[int, Epoch] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, number: int, open_: Callable[[int], Epoch]) -> Epoch:
+        with self._lock:
+            if number not in self._held:
+                self._held[number] = open_(number)
+                self._size += self._held[number].nbytes
+            self._held.move_to_end(number)
+            while self._size > OPENED and len(self._held) > 1:
+                self._size -= self._held.popitem(last=False)[1].nbytes
+            return self._held[number]
+
+
+class Coders:
+    """The newest coder of every live epoch, and a uniform sample of the rows it has coded.
+
+    A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
+    the coder of an epoch all rows far from its own look alike: so each query's distances in an
+    epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
+    are known. Contains raw rows: 1024 an epoch beside the landmarks.
+
+    All epochs are in memory, unless `store_in` names a folder: then only the current one is, and
+    those that are over are in files, which are opened when they are needed.
+
+    >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
+    >>> from streambits.methods import ssbc
+    >>> learner, coders, index = ssbc(rows[:100], bits=16), Coders(), HammingIndex(16)
+    >>> for part in (rows[:500], rows[500:]):
+    ...     coder = learner.learn(part).coder()
+    ...     codes = coder.encode(part)
+    ...     coders.note(coder, part, codes)
+    ...     index.add(codes)
+    ...     epoch = learner.renew()
+    >>> index.epochs, coders.search(index, rows[:2], k=3).ids[:, 0].tolist()
+    ((0, 1), [0, 1])
+    """
+
+    def __init__(self, *, sample: int = SAMPLE, seed: int = 0) -> None:
+        self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
+        self.seen = 0  # rows that were noted
+        self.retired = 0  # epochs below this were retired by `keep_newest`
+        self._held: dict[int, _Growing | Epoch] = {}
+        self._filed: set[int] = set()  # epochs that are in files
+        self._files: _Files | None = None
+        self._opened = _Opened()
+
+    def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
+        """A coder has given these codes to rows; it follows the older one of its epoch.
+
+        With a folder to write to, the epochs before it are over, and go into their files now.
+        """
+        checked = as_rows(rows, like=coder.features.like, width=coder.features.inputs)
+        if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
+            raise InputError(f"{codes!r} are not the codes of {checked.shape[0]} rows by {coder!r}")
+        if coder.epoch in self._filed or isinstance(self._held.get(coder.epoch), Epoch):
+            raise EpochError(f"epoch {coder.epoch} is over: its coder and sample are saved")
+        if self._files is not None and self._files.save is not None:
+            self._file(epoch for epoch in list(self._held) if epoch < coder.epoch)
+        self._growing(coder, rows, checked).note(coder, checked, codes)
+        self.seen += len(codes)
+
+    def _growing(self, coder: Coder, rows: Array, checked: Array) -> _Growing:
+        epoch, inputs = coder.epoch, coder.features.inputs
+        held = self._held.get(epoch)
+        if isinstance(held, _Growing):
+            return held
+        single = isinstance(rows, np.ndarray) and rows.dtype == np.float32
+        like = move(checked[:0, :], rows[:0]) if single else checked
+        packed, seed = np.zeros((0, 0), np.uint8), [self.seed, 3, epoch]
+        new = _Growing(
+            coder,
+            Reservoir(self.size, like, inputs=inputs, seed=seed),
+            Reservoir(self.size, packed, inputs=-(-coder.bits // 8), seed=seed),
+        )
+        self._held[epoch] = new
+        return new
+
+    # Files of epochs that are over
+
+    def store_in(
+        self,
+        folder: str | Path,
+        load: Callable[[Path], Any],
+        save: Callable[[Any, Path], None] | None = None,
+    ) -> None:
+        """Epochs that are over are in files, in the folder `epochs` there.
+
+        load, save: those of `streambits.storage`; without `save` nothing is written, and what is
+        noted stays in memory.
+        """
+        self._files = _Files(Path(folder) / FOLDER, load, save)
+
+    def _file(self, epochs: Iterable[int]) -> None:
+        assert self._files is not None
+        for number in sorted(epochs):
+            held = self._held[number]
+            self._files.write(held.now() if isinstance(held, _Growing) else held)
+            self._filed.add(number)
+            del self._held[number]
+
+    def tidy(self) -> None:
+        """Remove the files of epochs that are not live, and what a killed process has left.
+
+        To be called when nothing that was saved names them any more.
+        """
+        if self._files is not None and self._files.save is not None:
+            self._files.remove_others(self._filed)
+
+    def keep(self, epochs: Iterable[int]) -> None:
+        """Retire all other epochs: those that no code uses, by `coders.keep(index.epochs)`."""
+        kept = set(epochs)
+        unknown = kept - set(self)
+        if unknown:
+            raise EpochError(
+                f"there is no coder of epoch {min(unknown)}: it was retired, or never here"
+            )
+        self._held = {epoch: held for epoch, held in self._held.items() if epoch in kept}
+        self._filed &= kept
+
+    def keep_newest(self, count: int) -> bool:
+        """Retire all but so many epochs, and remember it; whether there were more."""
+        epochs = list(self)
+        if len(epochs) <= as_count(count, "count"):
+            return False
+        self.retired = epochs[-count]
+        self.keep(epochs[-count:])
+        return True
+
+    # Reading
+
+    @property
+    def newest(self) -> Coder:
+        """The coder of the last epoch."""
+        if not len(self):
+            raise EpochError("there are no coders yet: note one first")
+        return self[max(self)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; epochs in files are not counted."""
+        return sum(held.nbytes for held in self._held.values())
+
+    def encode(self, rows: Array) -> dict[int, Codes]:
+        """The codes of queries in every live epoch."""
+        return {epoch: asked.codes for epoch, asked in self._ask(rows, list(self), False).items()}
+
+    def project(self, rows: Array) -> dict[int, Array]:
+        """The real values of queries in every live epoch."""
+        return {epoch: self[epoch].project(rows) for epoch in self}
+
+    def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
+        """For every epoch and query, the Euclidean distance that each Hamming distance means.
+
+        (queries, bits + 1) increasing numbers each. codes: of the rows, as `encode` gives them.
+        """
+        asked = to_numpy(as_rows(rows))
+        starts = range(0, len(asked), BLOCK)
+
+        def scale(number: int) -> NDArray[np.float64]:
+            epoch, known = self._epoch(number), codes[number]
+            parts = [epoch.scale(asked[i : i + BLOCK], known[i : i + BLOCK]) for i in starts]
+            return np.concatenate(parts)
+
+        found = ordered_map(scale, list(codes), light=len(asked) <= FEW)
+        return dict(zip(codes, found, strict=True))
+
+    def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
+        """The k nearest codes of each row over all epochs of the index, on one scale.
+
+        With one epoch distances are those of the codes; with several, estimates of Euclidean ones.
+        options: of `HammingIndex.search`. Memory: some queries' scales, at most 128 MiB.
+        """
+        epochs = index.epochs
+        self._check_live(epochs)
+        if not (epochs and len(rows)):
+            nothing = np.zeros((len(rows), index.bits), np.bool_)
+            codes = {epoch: Codes.from_bits(nothing, epoch) for epoch in epochs or (0,)}
+            return index.search(codes, k, **options)
+        if len(epochs) == 1:
+            return index.search(self._ask(rows, epochs, False)[epochs[0]].codes, k, **options)
+        step = max(FEW, SCALES // (8 * (index.bits + 1) * len(epochs)))
+        parts = [self._search(index, part, k, options) for part in blocks(as_rows(rows), step)]
+        ids, far = [part.ids for part in parts], [part.distances for part in parts]
+        return Hits(np.concatenate(ids), np.concatenate(far))
+
+    def _search(self, index: HammingIndex, rows: Array, k: int, options: dict[str, Any]) -> Hits:
+        asked = self._ask(rows, index.epochs, True)
+        codes = {epoch: one.codes for epoch, one in asked.items()}
+        scales = {epoch: one.scale for epoch, one in asked.items()}
+        return index.search(codes, k, scales=scales, **options)
+
+    def _check_live(self, epochs: Iterable[int]) -> None:
+        missing = set(epochs) - set(self)
+        if not missing:
+            return
+        first = min(missing)
+        why = "it was retired" if first < self.retired else "it is not among these coders"
+        raise EpochError(f"there is no coder of epoch {first}, which the index holds: {why}")
+
+    def _ask(self, rows: Array, epochs: Iterable[int], scaled: bool) -> dict[int, "_Asked"]:
+        """What queries are in each epoch; epochs and blocks of rows side by side."""
+        parts = blocks(as_rows(rows), BLOCK)
+        tasks = [(epoch, part) for epoch in epochs for part in parts]
+
+        def ask(task: tuple[int, Array]) -> _Asked:
+            number, part = task
+            epoch = self._epoch(number)
+            codes = epoch.coder.encode(part)
+            return _Asked(codes, epoch.scale(to_numpy(part), codes) if scaled else None)
+
+        found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
+        size = len(parts)
+        return {
+            epoch: _Asked.concat(found[size * i : size * i + size])
+            for i, epoch in enumerate(epochs)
+        }
+
+    def _epoch(self, number: int) -> Epoch:
+        held = self._held.get(number)
+        if isinstance(held, _Growing):
+            return held.now()
+        if held is not None:
+            return held
+        if number not in self._filed:
+            raise EpochError(f"there is no coder of epoch {number}: it was retired, or never here")
+        if self._files is None:
+            raise EpochError(
+                f"the coder of epoch {number} is in a file of its own, beside the one that these "
+                f"coders were saved in: name its folder with store_in"
+            )
+        return self._opened.get(number, self._files.open)
+
+    def __len__(self) -> int:
+        return len(self._held) + len(self._filed)
+
+    def __iter__(self) -> Iterator[int]:
+        """The live epochs, ascending."""
+        return iter(sorted((*self._held, *self._filed)))
+
+    def __getitem__(self, epoch: int) -> Coder:
+        held = self._held.get(epoch)
+        return self._epoch(epoch).coder if held is None else held.coder
+
+    def __repr__(self) -> str:
+        return f"Coders(epochs {', '.join(map(str, self)) or 'none'})"
+
+    # Keeping
+
+    def state(self) -> dict[str, Any]:
+        """With the epochs that are in files: by their numbers, if these coders write them."""
+        own = self._files is not None and self._files.save is not None
+        filed = {} if own else {number: self._epoch(number) for number in self._filed}
+        epochs = {
+            str(number): held.state() if isinstance(held, _Growing) else held
+            for number, held in sorted((self._held | filed).items())
+        }
+        return {
+            "size": self.size,
+            "seed": self.seed,
+            "seen": self.seen,
+            "retired": self.retired,
+            "epochs": epochs,
+            "filed": np.array(sorted(self._filed) if own else [], np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        self = cls(sample=state["size"], seed=state["seed"])
+        self.seen, self.retired = state["seen"], state["retired"]
+        self._filed = set(state["filed"].tolist())
+        for number, held in state["epochs"].items():
+            self._held[int(number)] = held if isinstance(held, Epoch) else _Growing(**held)
+        return self
+
+
+class _Asked(NamedTuple):
+    """Queries in an epoch: their codes and, if asked for, their scales."""
+
+    codes: Codes
+    scale: NDArray[np.float64] | None
+
+    @classmethod
+    def concat(cls, parts: list["_Asked"]) -> "_Asked":
+        scales = [part.scale for part in parts if part.scale is not None]
+        scale = np.concatenate(scales) if scales else None
+        return cls(Codes.concat(part.codes for part in parts), scale)

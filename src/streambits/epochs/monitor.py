@@ -1,0 +1,250 @@
+"""DriftMonitor: when a learner publishes a new epoch, and from which rows its landmarks come."""
+
+import math
+from collections import deque
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_choice,
+    as_count,
+    as_rows,
+    device,
+    double,
+    nbytes,
+    take,
+    to_numpy,
+)
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.epochs.detector import CHUNK, KEPT, LOOKED_AT, RECENT, WIDER, Detector, Reading
+from streambits.features import Features, GaussianAffinity
+from streambits.model.projection import Projection
+from streambits.model.renewal import one_of, renewable
+
+POLICIES = ("auto", "never")
+EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
+MARKS = 256  # landmarks, at most, to which a row that is looked at is compared
+EARLY = 64  # looks, of which every 8th also reads the codes of a few rows, and then every 32nd
+FEW = 32
+HEAVY = 50_000  # values of the marks from which a look is worth a thread
+
+
+class Look(NamedTuple):
+    """What is seen in a few rows; the last three as in `Reading`."""
+
+    affinities: Any
+    outside: float = math.nan
+    shift: float = math.nan
+    balance: float = math.nan
+
+
+class DriftMonitor:
+    """Looks at every 8th row, and says after which a new epoch is due.
+
+    policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
+    for the first landmarks were drawn from few; or a number of rows.
+    A row is compared to half of the landmarks, at most 256; what to expect of it is known from the
+    other half. Looks fall after every 512 rows of the stream, so any split of it gives the same
+    epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 readings.
+    reference: rows as they are expected; the landmarks by default.
+    """
+
+    def __init__(
+        self, policy: str | int, features: GaussianAffinity, reference: Array | None = None
+    ) -> None:
+        self.policy = policy if policy == "auto" else as_count(policy, "epochs", least=CHUNK)
+        self.rows = 0
+        self.readings: deque[Reading] = deque(maxlen=KEPT)
+        landmarks = features.landmarks
+        self._waiting = landmarks[:0, :]
+        xp = array_namespace(landmarks)
+        shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
+        self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
+        self._change: int | None = None  # rows since the change that is settling
+        self.begin(features, landmarks if reference is None else reference)
+
+    @property
+    def recent(self) -> int:
+        """Rows that it keeps, to draw landmarks from."""
+        return int(self._recent.shape[0])
+
+    @property
+    def widening(self) -> float:
+        """Times the bandwidth that new landmarks need: while a change goes on, rows lie beyond."""
+        return 1.0 if self._change is None else WIDER
+
+    @property
+    def nbytes(self) -> int:
+        row = nbytes(self._recent[:1, :])
+        rows = nbytes(self._recent) + LOOKED_AT * row + self._marks.nbytes
+        return rows + KEPT * len(Reading._fields) * 8
+
+    def begin(self, features: GaussianAffinity, like: Array) -> None:
+        """An epoch begins. like: rows as they are expected, usually some of the landmarks."""
+        self.attach(features)
+        with one_blas_thread():
+            values = double(features(like))
+            self._mean = array_namespace(values).mean(values, axis=0)
+            closest = to_numpy(double(self._marks.closest(like)))
+        others = closest[~one_of(like, self._marks.landmarks)]
+        self.detector = Detector.of(others if len(others) else closest)
+
+    def attach(self, features: GaussianAffinity) -> None:
+        """Compare rows to the landmarks of these features."""
+        order = np.random.default_rng(features.width).permutation(features.width)
+        half = order[: min(MARKS, features.width // 2)]
+        self.features, self._marks = features, features.among(half)
+
+    def fresh(self) -> Self:
+        """A monitor that has seen nothing, and expects the same."""
+        fresh = type(self)(self.policy, self.features)
+        fresh.detector = self.detector.fresh()
+        fresh._mean = self._mean
+        return fresh
+
+    def copy(self) -> Self:
+        """The same, that goes its own way."""
+        other = self.from_state(self.state())
+        other.attach(self.features)
+        return other
+
+    def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None:
+        """After how many of these rows a new epoch is due; None: not in these.
+
+        projection: of the last coder. Takes note of the rows up to there.
+        """
+        pieces = self._pieces(rows)
+        whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
+        first = self.rows // CHUNK
+        asked = [
+            (self._looked(i, piece), projection if _reads_codes(first + i) else None)
+            for i, piece in enumerate(whole)
+        ]
+        light = math.prod(self._marks.landmarks.shape) < HEAVY
+        looks, start = ordered_map(lambda some: self._look(*some), asked, light=light), 0
+        for piece, seen in zip(whole, looks, strict=True):
+            start += int(piece.shape[0])
+            if self._due(seen, self.rows + start, epoch):
+                self._note(rows[:start, :])
+                return start
+        for piece in pieces[len(whole) :]:
+            self._waiting = self._looked(len(whole), piece)
+        self._note(rows)
+        return None
+
+    def _look(self, rows: Array, projection: Projection | None) -> Look:
+        affinities = to_numpy(double(self._marks.closest(rows)))
+        if projection is None:
+            return Look(affinities)
+        values = double(self.features(rows[:FEW, :]))
+        xp = array_namespace(values)
+        centred = values - self._mean
+        energy = max(float(xp.sum(centred**2)), 1e-300)
+        inside = float(xp.sum((centred @ projection.basis) ** 2)) / energy
+        centre = xp.mean(centred, axis=0)
+        shift = math.sqrt(float(xp.sum(centre**2)) * values.shape[0] / energy)
+        ones = to_numpy(projection(values) > 0).mean(axis=0)
+        return Look(affinities, 1 - inside, shift, float(np.abs(2 * ones - 1).mean()))
+
+    def _pieces(self, rows: Array) -> list[Array]:
+        """The rows, cut where looks fall."""
+        ahead = CHUNK - self.rows % CHUNK
+        cuts = [0, *range(ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
+        return [rows[i:j, :] for i, j in pairwise(cuts)]
+
+    def _looked(self, number: int, piece: Array) -> Array:
+        """The rows of a piece that are looked at; before the first, those that waited."""
+        if number:
+            return piece[::EVERY, :]
+        waited = [self._waiting, piece[-self.rows % EVERY :: EVERY, :]]
+        return array_namespace(piece).concat(waited, axis=0)
+
+    def since(self) -> Array:
+        """The rows since the change, as far as they are kept, the oldest first.
+
+        With the last of them the change is over.
+        """
+        room = self._recent.shape[0]
+        count = min(self._change or 0, room, self.rows)
+        if count == room:
+            self._change = None
+        return take(self._recent, (self.rows - count + np.arange(count)) % room)
+
+    def _note(self, rows: Array) -> None:
+        """Keep the last rows, as many as there is room for."""
+        room = self._recent.shape[0]
+        past = max(0, rows.shape[0] - room)
+        self.rows, rows = self.rows + past, rows[past:, :]
+        while rows.shape[0]:
+            place = self.rows % room
+            fits = min(rows.shape[0], room - place)
+            self._recent[place : place + fits, :] = rows[:fits, :]
+            self.rows, rows = self.rows + fits, rows[fits:, :]
+
+    def _due(self, look: Look, rows: int, epoch: int) -> bool:
+        self._waiting = self._waiting[:0, :]
+        alarm = self.detector.look(look.affinities)
+        if self._change is not None:
+            self._change += CHUNK
+        affinity = float(look.affinities.sum()) / len(look.affinities)
+        evidence = self.detector.evidence
+        self.readings.append(Reading(rows, affinity, *look[1:], evidence, epoch))
+        if self.policy != "auto":
+            return rows % int(self.policy) < CHUNK <= rows
+        if alarm:
+            self._change = self.detector.since * CHUNK
+            return True
+        return self._change is not None and self._change >= self._recent.shape[0]
+
+    def state(self) -> dict[str, Any]:
+        copy = array_namespace(self._recent).asarray
+        return {
+            "policy": self.policy,
+            "rows": self.rows,
+            "readings": np.array(self.readings, np.float64).reshape(-1, len(Reading._fields)),
+            "waiting": self._waiting,
+            "recent": copy(self._recent, copy=True),
+            "change": self._change,
+            "detector": self.detector.state(),
+            "mean": self._mean,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """To be attached to the features of its learner."""
+        self = cls.__new__(cls)
+        self.policy, self.rows = state["policy"], state["rows"]
+        self._waiting, self._recent = state["waiting"], state["recent"]
+        self.readings = deque(maxlen=KEPT)
+        for row in state["readings"].tolist():
+            self.readings.append(Reading._make([int(row[0]), *row[1:6], int(row[6])]))
+        self._change = state["change"]
+        self.detector = Detector.from_state(state["detector"])
+        self._mean = state["mean"]
+        return self
+
+
+def monitor_for(
+    epochs: str | int, features: Features, reference: Array | None = None
+) -> DriftMonitor | None:
+    """What `epochs` of a method stands for: 'never' for none, 'auto', or a number of rows.
+
+    reference: rows like those to come; the landmarks by default.
+    """
+    if epochs == "never":
+        return None
+    if isinstance(epochs, str):
+        as_choice(epochs, "epochs", POLICIES)
+    rows = reference
+    if rows is not None:
+        rows = as_rows(rows, like=features.like, width=features.inputs, name="reference")
+    return DriftMonitor(epochs, renewable(features), rows)
+
+
+def _reads_codes(number: int) -> bool:
+    """Whether a look also reads codes, which takes longer: seldom, and more seldom later."""
+    return number % (8 if number < EARLY else 32) == 0

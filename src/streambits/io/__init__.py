@@ -1,0 +1,1 @@
+"""Where rows come from (`io.rows`) and where codes go (`io.codes`)."""

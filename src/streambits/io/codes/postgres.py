@@ -1,0 +1,273 @@
+"""PostgreSQL: a table that pgvector searches."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from streambits._arrays import as_count
+from streambits.errors import InputError, MissingExtraError, StorageError
+from streambits.io.codes.given import Rows, as_given, last_of_each
+from streambits.io.retry import DEFAULT, Patience
+from streambits.io.urls import Url, secrets_in, shown, shown_value, without
+from streambits.model.codes import Codes, as_bits
+
+try:
+    import psycopg
+    from psycopg import sql
+except ImportError:
+    raise MissingExtraError("psycopg", "postgres") from None
+
+EXAMPLE = "postgresql://user@host:5432/database?table=name"
+OLDEST = (0, 7)  # of pgvector: the first that compares bit strings
+AWAY = ("08", "53", "57P", "40001", "40P01")  # beginnings of SQLSTATEs that pass with time
+ROWS = 65536
+ANSWER = 10  # seconds for the server to let us in
+LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
+LOCK = 0x5354_4249  # the class of our advisory locks; with it goes the number of the table
+GRACE = "5s"  # for the session of a process that was killed to end
+NEW = sql.Identifier("pg_temp", "streambits_new")
+
+
+class PostgresSink:
+    """A table with columns id (bigint, primary key), code (bit(k)) and epoch (int).
+
+    Bit j of a code is the j-th character of the bit string, so `<~>` gives our distances:
+    SELECT id FROM codes ORDER BY code <~> B'0110...', id LIMIT 10. For large tables, CREATE INDEX
+    ON codes USING hnsw (code bit_hamming_ops). The extension and the table are made if they are
+    missing; a table that is there is added to, and ids that are in it are replaced. For that the
+    rights to select, insert and update are enough.
+
+    Codes wait in memory until a commit, or until `rows` do, and are sent in one transaction. A
+    server that goes away meanwhile is waited for, and they are sent again, which changes nothing if
+    they had arrived. As long as the sink is open an advisory lock keeps other sinks from the table.
+
+    url: postgresql://user@host:port/database?table=name; several hosts, and settings of libpq in
+    the query, as libpq takes them. The password is best given as libpq also takes it: in
+    PGPASSWORD, in ~/.pgpass or by a service. table: by default what the URL says, or else 'codes';
+    may be schema.table. patience: seconds to wait for the server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        bits: int,
+        *,
+        table: str | None = None,
+        rows: int = ROWS,
+        patience: float = DEFAULT,
+    ) -> None:
+        self.bits, self.size = as_bits(bits), as_count(rows, "rows")
+        parts = _parsed(url)
+        self.table = table or parts.query.pop("table", None) or "codes"
+        parts.query.pop("table", None)
+        self._url, self._secrets = str(parts), secrets_in(url)
+        named = self.table if table else shown_value(self.table)
+        self.name = f"{shown(url).partition('?')[0]} table {named}"
+        self._asked = sql.Identifier(*_names(self.table, self.name))
+        self._name = self._asked  # with its schema, once that is known
+        self.patience = self._patience(patience).seconds
+        self._waiting: list[Rows] = []
+        self._link: psycopg.Connection[Any] | None = None
+        self._ours = False  # whether the table has been locked before
+        self._try(self._patience(0), self._connect)
+
+    def write(self, ids: Any, codes: Codes) -> None:
+        """Take codes of one epoch; ids that were written before are replaced."""
+        rows = Rows.of(as_given(ids, codes, self.bits), codes)
+        self._waiting.append(rows)
+        if sum(len(part.ids) for part in self._waiting) >= self.size:
+            self.commit()
+
+    def commit(self) -> None:
+        """Send what waits, and commit it."""
+        rows = [part for part in self._waiting if len(part.ids)]
+        if rows:
+            together = Rows.concat(rows)
+            once = together.take(last_of_each(together.ids))
+            self._try(self._patience(self.patience), lambda: self._send(once))
+        self._waiting = []
+
+    def close(self) -> None:
+        """Commit and disconnect."""
+        self.commit()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _patience(self, seconds: float) -> Patience:
+        return Patience(seconds, self.name, self._secrets)
+
+    def _try(self, patience: Patience, work: Callable[[], object]) -> None:
+        """Do it, again and again where the reason may pass; then what was sent is sent again."""
+        while True:
+            try:
+                work()
+            except psycopg.Error as error:
+                self._drop()
+                said = without(error.diag.message_primary or error, self._secrets)
+                if not _may_pass(error):
+                    raise StorageError(f"{self.name} cannot be written: {said}") from error
+                patience.wait(said)
+            except _HeldError as error:
+                self._drop()
+                if not self._ours:
+                    raise StorageError(
+                        f"{error}: wait until it is done, or choose another table"
+                    ) from error
+                patience.wait(error)  # it may be our own session, which the server takes for alive
+            else:
+                patience.answered()
+                return
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        if self._link is None:
+            name = f"streambits {os.getpid()}"
+            self._link = psycopg.connect(
+                self._url, connect_timeout=ANSWER, fallback_application_name=name
+            )
+            try:
+                with self._link.transaction():
+                    self._prepare(self._link)
+            except BaseException:
+                self._drop()
+                raise
+            self._ours = True
+        return self._link
+
+    def _prepare(self, link: psycopg.Connection[Any]) -> None:
+        self._check_extension(link)
+        kind = sql.SQL(f"bit({self.bits:d})")
+        found = self._find(link) or self._made(link, kind)
+        if found is None:
+            raise StorageError(f"{self.name} was made and cannot be seen: choose another schema")
+        number, schema, table = found
+        self._lock(link, number)
+        self._name = sql.Identifier(schema, table)  # a temporary table by its name would go first
+        self._check_type(link, number)
+        link.execute(
+            sql.SQL("CREATE TEMP TABLE {} (id bigint, code {}, epoch int)").format(NEW, kind)
+        )
+
+    def _find(self, link: psycopg.Connection[Any]) -> tuple[int, str, str] | None:
+        """Number, schema and name of the table, if it is there."""
+        found: tuple[int, str, str] | None = link.execute(
+            "SELECT c.oid::bigint, n.nspname, c.relname FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+            [self._asked.as_string(link)],
+        ).fetchone()
+        return found
+
+    def _made(self, link: psycopg.Connection[Any], kind: sql.SQL) -> tuple[int, str, str] | None:
+        """The same after the table was made, by this or at the same moment by another."""
+        columns = sql.SQL("id bigint PRIMARY KEY, code {} NOT NULL, epoch int NOT NULL")
+        query = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(
+            self._asked, columns.format(kind)
+        )
+        with suppress(psycopg.errors.UniqueViolation), link.transaction():
+            link.execute(query)
+        return self._find(link)
+
+    def _lock(self, link: psycopg.Connection[Any], number: int) -> None:
+        """Keep other sinks from the table, until this session ends."""
+        try:
+            with link.transaction():
+                link.execute(f"SET LOCAL lock_timeout = '{GRACE}'")
+                link.execute("SELECT pg_advisory_lock(%s)", [LOCK << 32 | number])
+        except psycopg.errors.LockNotAvailable:
+            raise _HeldError(f"{self._holder(link, number)} writes to {self.name}") from None
+
+    def _holder(self, link: psycopg.Connection[Any], number: int) -> str:
+        found = link.execute(
+            "SELECT a.application_name, host(a.client_addr) FROM pg_locks l "
+            "JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted "
+            "AND l.classid = %s AND l.objid = %s",
+            [LOCK, number],
+        ).fetchone()
+        who = " at ".join(filter(None, found or ()))
+        return f"another process ({who})" if who else "another process"
+
+    def _check_type(self, link: psycopg.Connection[Any], number: int) -> None:
+        found = link.execute(
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = %s AND attname = 'code'",
+            [number],
+        ).fetchone()
+        if found != (f"bit({self.bits})",):
+            has = f"codes of type {found[0]}" if found else "no column 'code'"
+            raise StorageError(
+                f"{self.name} has {has}, and bit({self.bits}) is needed: choose another table"
+            )
+
+    def _check_extension(self, link: psycopg.Connection[Any]) -> None:
+        query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+        found = link.execute(query).fetchone()
+        if found is None:
+            offered = link.execute(
+                "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+            ).fetchone()
+            if offered is None:
+                raise StorageError(f"{self.name}: the server has no pgvector; install it there")
+            link.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            found = link.execute(query).fetchone() or ("0",)
+        [version] = found
+        if tuple(map(int, version.split(".")[:2])) < OLDEST:
+            raise StorageError(
+                f"{self.name}: pgvector is {version} there, and bit strings need 0.7 or later: "
+                f"ALTER EXTENSION vector UPDATE"
+            )
+
+    def _send(self, rows: Rows) -> None:
+        link = self._connect()
+        with link.transaction():
+            into = sql.SQL("COPY {} (id, code, epoch) FROM STDIN").format(NEW)
+            link.execute(sql.SQL("TRUNCATE {}").format(NEW))
+            with link.cursor() as cursor, cursor.copy(into) as copy:
+                for ids, codes in rows.coded(self.bits):
+                    for name, text in zip(ids.tolist(), _texts(codes), strict=True):
+                        copy.write_row((name, text, codes.epoch))
+            link.execute(
+                sql.SQL(
+                    "INSERT INTO {} (id, code, epoch) SELECT id, code, epoch FROM {} "
+                    "ON CONFLICT (id) DO UPDATE SET code = EXCLUDED.code, epoch = EXCLUDED.epoch"
+                ).format(self._name, NEW)
+            )
+
+
+def _texts(codes: Codes) -> list[str]:
+    """Codes as strings of 0 and 1."""
+    digits = (codes.unpack().view("u1") + ord("0")).tobytes().decode()
+    return [digits[i : i + codes.bits] for i in range(0, len(digits), codes.bits)]
+
+
+class _HeldError(Exception):
+    """Another session has locked the table."""
+
+
+def _parsed(url: str) -> Url:
+    parts = Url.parse(url, EXAMPLE)
+    if "=" in parts.path:
+        raise InputError(f"{shown(url)} is not a URL of a database, such as {EXAMPLE}")
+    return parts
+
+
+def _names(table: str, name: str) -> list[str]:
+    """Schema and table, or the table alone, as PostgreSQL can have them."""
+    found = table.split(".")
+    if len(found) > 2 or not all(0 < len(part.encode()) <= LONGEST for part in found):
+        raise InputError(
+            f"{name}: a table is named 'table' or 'schema.table', each of 1 to {LONGEST} bytes"
+        )
+    if "\0" in table:
+        raise InputError(f"{name}: the name of a table cannot have a NUL character")
+    return found
+
+
+def _may_pass(error: psycopg.Error) -> bool:
+    """Whether the server went away, has no room now or gave way to another transaction."""
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return str(error.sqlstate).startswith(AWAY)

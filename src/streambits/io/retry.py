@@ -1,0 +1,57 @@
+"""Patience: how long a server that went away is waited for, and what is said when it stays away."""
+
+import logging
+import time
+from collections.abc import Iterable
+
+from streambits._arrays import as_number
+from streambits.errors import UnreachableError
+from streambits.io.urls import without
+
+logger = logging.getLogger("streambits")
+FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
+DEFAULT = 60.0
+
+
+class Patience:
+    """Waits between tries, longer each time, and gives up when that took `seconds` in all.
+
+    what: the server, as a message should name it, without its password. secrets: what is taken out
+    of the reasons that a client gives.
+    """
+
+    def __init__(self, seconds: float, what: str, secrets: Iterable[str] = ()) -> None:
+        self.seconds = as_number(seconds, "patience", least=0)
+        self.what, self.secrets = what, tuple(secrets)
+        self._since: float | None = None
+        self._pause = FIRST
+
+    def wait(self, reason: object) -> None:
+        """Sleep before the next try, or raise if there has been no answer for too long."""
+        now = time.monotonic()
+        if not self.seconds:
+            raise self.unreachable(reason)
+        if self._since is None:
+            self._since = now
+            told = (self.what, without(reason, self.secrets), self.seconds)
+            logger.warning("%s cannot be reached (%s): trying again for %g s", *told)
+        left = self._since + self.seconds - now
+        if left <= 0:
+            raise self.unreachable(reason)
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, LONGEST)
+
+    def answered(self) -> None:
+        """Forget what was waited."""
+        if self._since is not None:
+            logger.warning("%s is there again", self.what)
+        self._since, self._pause = None, FIRST
+
+    def unreachable(self, reason: object) -> UnreachableError:
+        """What to raise when it is not waited for."""
+        waited = "" if self._since is None else f" for {time.monotonic() - self._since:.0f} s"
+        said = without(reason, self.secrets)
+        return UnreachableError(
+            f"{self.what} cannot be reached{waited} ({said}): what was committed is safe, and the "
+            f"same command continues once the server is there"
+        )

@@ -1,0 +1,416 @@
+"""Learner: what grows wiser with the stream."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+
+import numpy as np
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_choice,
+    as_number,
+    as_rows,
+    as_seed,
+    blocks,
+    double,
+    is_numpy_array,
+    nbytes,
+    same,
+)
+from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
+from streambits.errors import ForkError, InputError, MergeError
+from streambits.features import Features
+from streambits.model.coder import Coder
+from streambits.model.codes import as_bits
+from streambits.model.projection import Fitting, Projection
+from streambits.model.renewal import check_enough, drawn, rebuilt, renewable
+from streambits.model.rotations import ROTATIONS
+from streambits.model.sampling import Blocks, Reservoir
+from streambits.model.shards import check_different, check_equal, check_features
+from streambits.sketches import Sketch
+
+BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
+CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
+SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger("streambits")
+
+
+def _alone(
+    method: Callable[Concatenate["Learner", P], R],
+) -> Callable[Concatenate["Learner", P], R]:
+    """One thread at a time is inside of a learner."""
+
+    @wraps(method)
+    def alone(self: "Learner", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock as lock:
+            if lock.abandoned:
+                raise ForkError(
+                    "another thread was inside of this learner when the process was forked, so "
+                    "the child may have it half changed: fork while no thread uses it, or save it "
+                    "and load it in the child"
+                )
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
+class Monitor(Protocol):
+    """What tells a learner that a new epoch is due: see `streambits.epochs.monitor`."""
+
+    @property
+    def policy(self) -> str | int: ...
+    @property
+    def readings(self) -> Sequence[Any]: ...
+    @property
+    def recent(self) -> int: ...
+    @property
+    def widening(self) -> float: ...
+    @property
+    def nbytes(self) -> int: ...
+    def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None: ...
+    def since(self) -> Array: ...
+    def begin(self, features: Any, like: Array) -> None: ...
+    def attach(self, features: Any) -> None: ...
+    def fresh(self) -> Self: ...
+    def copy(self) -> Self: ...
+    def state(self) -> dict[str, Any]: ...
+
+
+class Learner:
+    """features + sketch + rotation + a bounded uniform sample of the rows.
+
+    Any split of the stream into batches, and any number of threads, gives the same learner: rows
+    are learned in blocks of 2048, and those still waiting are counted whenever it is read. Memory
+    is fixed at construction (`nbytes`). Bad rows raise before anything has changed.
+
+    Several threads may use one learner. One of them is inside at a time, and the rows of one call
+    stay together: the result is that of the same calls one after the other, in some order. What is
+    read is a copy that later rows do not change. A child process that was forked while another
+    thread was inside raises `ForkError`.
+
+    features, sketch: the parts; the sketch is taken over. bits: length of the codes.
+    whitening: exponent of the division by singular values, 0 (the paper) to 1.
+    rotation: 'itq' (fitted on the sample), 'random', 'uniform' (bits of equal variance) or 'none'.
+    steady: turn every later coder of an epoch to match the last one, so that their codes compare.
+    prior: rows (usually the landmarks) that count once beside the stream, so that there is a
+    coder before the first row; merging shards of one prior still counts it once.
+    sample: rows kept for fitting the rotation and drawing new landmarks. seed: of the sample, the
+    rotation and new landmarks.
+    monitor: says when the stream has moved away from the landmarks and a new epoch is due
+    (`streambits.epochs`); without one, only `renew` and `new_epoch` publish one.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        sketch: Sketch,
+        *,
+        bits: int,
+        whitening: float = 0.5,
+        rotation: str = "itq",
+        steady: bool = True,
+        prior: Array = None,
+        sample: int = SAMPLE,
+        monitor: "Monitor | None" = None,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        self._lock = ForkSafeLock()
+        self.features = features
+        self.bits = as_bits(bits)
+        self.whitening = as_number(whitening, "whitening", least=0, most=1)
+        self.rotation = as_choice(rotation, "rotation", ROTATIONS)
+        self.steady = bool(steady) and sketch.learns
+        self.seed = as_seed(seed)
+        self.epoch = 0
+        if sketch.width != features.width:
+            raise InputError(
+                f"the features have {features.width} columns and the sketch {sketch.width}"
+            )
+        if self.bits > sketch.capacity:
+            raise InputError(
+                f"bits is {self.bits}, and {features.width} features give at most "
+                f"{sketch.capacity} directions: ask for at most {sketch.capacity} bits, or use a "
+                f"method of landmarks, such as ssbc, with more than {self.bits} of them"
+            )
+        self._sketch = sketch
+        self._monitor = monitor
+        size = sample if self.rotation == "itq" or monitor else 1
+        self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
+        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        self._coder: Coder | None = None
+        self._stale = True
+        self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
+        self._prior = sketch.fresh()
+        if prior is not None:
+            with one_blas_thread():
+                self._prior.update(features(self._prior_rows))
+
+    def _empty_sample(self, size: int) -> Reservoir:
+        inputs, half_life = self.features.inputs, self._sketch.half_life
+        seed = [self.seed, 1]  # not the keys that drew the landmarks
+        return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
+
+    # Learning
+
+    @_alone
+    def learn(self, rows: Array) -> Self:
+        """Take rows (n, d). Returns the learner itself.
+
+        With `epochs`, a new epoch may begin in the middle of them; `epoch` says so.
+        """
+        rows = self._checked(rows)
+        while rows.shape[0]:
+            rows = rows[self._take(rows) :, :]
+        return self
+
+    @_alone
+    def take(self, rows: Array) -> int:
+        """Learn rows up to where a new epoch begins, and no further; gives how many."""
+        return self._take(self._checked(rows))
+
+    def _take(self, rows: Array) -> int:
+        last = self._coder.projection if self._coder else None
+        due = self._monitor.until(rows, last, self.epoch) if self._monitor else None
+        count = int(rows.shape[0]) if due is None else due
+        self._stale = True
+        self._absorb(self._blocks.cut(rows[:count, :]))
+        if due is not None:
+            self._renew(changed=True)
+        return count
+
+    def _checked(self, rows: Array) -> Array:
+        rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
+        return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
+
+    def _absorb(self, blocks: list[Array]) -> None:
+        parts = ordered_map(lambda block: self._sketch.prepare(self.features(block)), blocks)
+        for block, part in zip(blocks, parts, strict=True):
+            self._sketch.absorb(part)
+            self._sample.update(block)
+
+    def merge(self, other: "Learner") -> Self:
+        """Take all that another learner of the same settings has learned.
+
+        The certificates add up; the epoch and its last coder stay this learner's. A learner and
+        its copy do not merge, for their rows would count twice.
+        """
+        if not isinstance(other, Learner):
+            raise MergeError(f"a learner merges with a learner, not with {type(other).__name__}")
+        self._merge(other.state())  # a copy: two learners may be merged into each other
+        return self
+
+    @_alone
+    def _merge(self, other: dict[str, Any]) -> None:
+        self._check_mergeable(other)
+        with one_blas_thread():
+            self._sketch.merge(other["sketch"])
+        self._sample.merge(other["sample"])
+        self._stale = True
+        if other["waiting"].shape[0]:
+            self.learn(other["waiting"])
+
+    def _check_mergeable(self, other: dict[str, Any]) -> None:
+        for name in ("bits", "whitening", "rotation", "steady"):
+            check_equal(name, getattr(self, name), other[name])
+        sample = other["sample"]
+        if self._sample.size != sample.size:
+            raise MergeError(
+                f"the samples have {self._sample.size} rows here and {sample.size} there"
+            )
+        if self._sketch.half_life != other["sketch"].half_life:
+            raise MergeError("the shards have different half-lives: they must agree")
+        check_features(self.features, other["features"])
+        if not same(self._prior_rows, other["prior"]):
+            raise MergeError("the shards' prior rows differ: they must share them")
+        learned = {"sample": self._sample, "waiting": self._blocks.rows, "sketch": self._sketch}
+        check_different(self.seen, learned, other)
+
+    # Reading
+
+    @property
+    @_alone
+    def seen(self) -> int:
+        """Rows learned."""
+        return self._sketch.seen + self._blocks.waiting
+
+    @property
+    def certificate(self) -> float:
+        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far."""
+        return self.sketch.certificate
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, constant from construction."""
+        sketches = self._sketch.nbytes + self._prior.nbytes
+        shared = self._prior_rows is self.features.like  # the landmarks, counted there
+        rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
+        coder = CODER_BYTES * (self.features.width + 1) * self.bits
+        coder += self._monitor.nbytes if self._monitor else 0
+        return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
+
+    @property
+    @_alone
+    def sketch(self) -> Sketch:
+        """A copy of the sketch, waiting rows included and the prior left out."""
+        sketch = self._sketch.copy()
+        if self._blocks.waiting:
+            with one_blas_thread():
+                sketch.update(self.features(self._blocks.rows))
+        return sketch
+
+    @property
+    @_alone
+    def sample(self) -> Array:
+        """Rows that stand for all rows seen; the prior fills it up while they are few."""
+        rows = self._sample_rows()
+        return array_namespace(rows).asarray(rows, copy=True)
+
+    def _sample_rows(self) -> Array:
+        """The sample; the next row that is learned may change it."""
+        sample = self._sampled()
+        if sample.seen >= sample.size:
+            return sample.rows
+        return array_namespace(sample.rows).concat([self._prior_rows, sample.rows], axis=0)
+
+    def _sampled(self) -> Reservoir:
+        """The sample, waiting rows included and the prior left out."""
+        if not self._blocks.waiting:
+            return self._sample
+        sample = self._sample.copy()
+        sample.update(self._blocks.rows)
+        return sample
+
+    @_alone
+    def coder(self) -> Coder:
+        """The coder for all that was learned so far; changes nothing that was learned.
+
+        Within an epoch and if `steady`, it is turned to match the last coder that was given out.
+        """
+        if self._stale or self._coder is None:
+            with one_blas_thread():
+                self._coder = Coder(self.features, self._projection(), self.epoch)
+            self._stale = False
+        return self._coder
+
+    @_alone
+    def new_epoch(self) -> int:
+        """Give up comparability: the next coder is free to fit best, under a new number."""
+        self.epoch += 1
+        self._coder, self._stale = None, True
+        return self.epoch
+
+    @_alone
+    def renew(self) -> int:
+        """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
+
+        What was learned is rebuilt from the sample, which then stands for all rows seen: the
+        spread of the data stays, what the sample does not show is lost, and the certificate bounds
+        the error against the sample and the rows that follow. Where a monitor has seen a change, it
+        does the same by itself, but landmarks come mostly from the rows since, and the past counts
+        no more than the sample has rows: that coder is for the rows that come.
+        """
+        return self._renew(changed=False)
+
+    def _renew(self, *, changed: bool) -> int:
+        features, sketch, held = renewable(self.features), self.sketch, self._sampled()
+        enough = held.rows.shape[0] >= features.width  # or the prior helps out
+        sample = check_enough(held.rows if enough else self._sample_rows(), features.width)
+        monitor = self._monitor if changed else None
+        since = monitor.since() if monitor else sample[:0, :]
+        rng = np.random.default_rng([self.seed, 2, self.epoch])
+        landmarks, new = drawn(since, sample, features.width, rng)
+        self.features = features.renewed(landmarks, wider=monitor.widening if monitor else 1.0)
+        self._sketch, self._sample = rebuilt(sketch, self.features, sample, since), held
+        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
+        if self._monitor:
+            self._monitor.begin(self.features, landmarks[: new or None, :])
+        logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
+        return self.new_epoch()
+
+    @property
+    def epochs(self) -> str | int:
+        """When a new epoch is published: 'never', 'auto' or every so many rows."""
+        return self._monitor.policy if self._monitor else "never"
+
+    @property
+    @_alone
+    def drift(self) -> tuple[Any, ...]:
+        """What the monitor has seen, the latest 1024 looks; empty without one."""
+        return tuple(self._monitor.readings) if self._monitor else ()
+
+    def _projection(self) -> Projection:
+        sketch = self.sketch
+        if self._prior.seen:
+            prior = self._prior.copy()
+            prior.fade(self.seen)
+            sketch.merge(prior)
+        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
+        last = self._coder.projection if self.steady and self._coder else None
+        return fit(sketch, self._projected, last)
+
+    def _projected(self, matrix: Array) -> Array:
+        """The features of the sample, along the columns of a matrix."""
+        parts = [
+            double(self.features(rows)) @ matrix for rows in blocks(self._sample_rows(), BLOCK)
+        ]
+        return array_namespace(matrix).concat(parts, axis=0)
+
+    # Keeping
+
+    @_alone
+    def fresh(self) -> "Learner":
+        """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
+        empty = {
+            "sketch": self._sketch.fresh(),
+            "sample": self._empty_sample(self._sample.size),
+            "waiting": self._blocks.rows[:0, :],
+            "stale": True,
+            "monitor": self._monitor and self._monitor.fresh(),
+        }
+        return Learner.from_state(self.state() | empty)
+
+    @_alone
+    def state(self) -> dict[str, Any]:
+        names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
+        held = {name: getattr(self, name) for name in names}
+        waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
+        return held | {
+            "sketch": self._sketch.copy(),
+            "sample": self._sample.copy(),
+            "waiting": waiting,
+            "prior": self._prior_rows,
+            "last": None if self._coder is None else self._coder.projection.state(),
+            "stale": self._stale,
+            "monitor": self._monitor and self._monitor.copy(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Learner":
+        names = ("bits", "whitening", "rotation", "steady", "seed")
+        settings = {name: state[name] for name in names}
+        prior = state["prior"] if state["prior"].shape[0] else None
+        if prior is not None and same(prior, state["features"].like):
+            prior = state["features"].like  # hold the landmarks once
+        self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
+        self._sketch, self._sample = state["sketch"], state["sample"]
+        self.epoch, self._stale = state["epoch"], state["stale"]
+        if state["last"] is not None:
+            last = Projection.from_state(state["last"])
+            self._coder = Coder(self.features, last, self.epoch)
+        self._blocks.cut(state["waiting"])
+        self._monitor = state["monitor"]
+        if self._monitor:
+            self._monitor.attach(renewable(self.features))
+        return self
+
+    def __repr__(self) -> str:
+        kind = type(self._sketch).__name__
+        return f"Learner({self.bits} bits, {self.seen} rows seen, {self.features!r}, {kind})"

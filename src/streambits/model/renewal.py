@@ -1,0 +1,73 @@
+"""Renewal: new landmarks for a stream that has moved, and a sketch of what is known through them.
+
+The past is known by its sample alone: the spread of the data stays, what the sample does not show
+is lost, and the certificate bounds the error against the sample and the rows that follow.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import Array, array_namespace, blocks, take, to_numpy
+from streambits._threads import one_blas_thread
+from streambits.errors import InputError
+from streambits.features import Features, GaussianAffinity
+from streambits.sketches import Sketch
+
+BLOCK = 2048  # rows at a time
+SHARE = 0.75  # of new landmarks that come from the rows since the change
+
+
+def renewable(features: Features) -> GaussianAffinity:
+    """Features whose landmarks can be drawn again."""
+    if not isinstance(features, GaussianAffinity):
+        raise InputError(
+            f"{type(features).__name__} features have no landmarks to draw again: "
+            f"use ssbc, or epochs='never'"
+        )
+    return features
+
+
+def check_enough(rows: Array, count: int) -> Array:
+    """The rows, if that many landmarks can be drawn from them."""
+    if rows.shape[0] < count:
+        raise InputError(
+            f"the sample has {rows.shape[0]} rows, too few to draw {count} landmarks from: "
+            f"learn more rows first"
+        )
+    return rows
+
+
+def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> tuple[Array, int]:
+    """New landmarks, and how many of them, the first, come from the rows since a change.
+
+    Three quarters of them do, as far as there are such rows; the rest come from the sample.
+    """
+    chosen = rng.permutation(since.shape[0])[: int(SHARE * count)]
+    some, others = take(since, chosen), take(sample, rng.permutation(sample.shape[0]))
+    rest = _unlike(others, some, count - len(chosen))
+    return array_namespace(sample).concat([some, rest], axis=0), len(chosen)
+
+
+def _unlike(rows: Array, others: Array, count: int) -> Array:
+    """The first `count` rows that are not among the others; then any, where there are too few."""
+    return take(rows, np.argsort(one_of(rows, others), kind="stable")[:count])
+
+
+def one_of(rows: Array, others: Array) -> NDArray[np.bool_]:
+    """(n,) whether each row is one of the others."""
+    known = {row.tobytes() for row in to_numpy(others)}
+    return np.array([row.tobytes() in known for row in to_numpy(rows)], np.bool_)
+
+
+def rebuilt(sketch: Sketch, features: Features, sample: Array, since: Array) -> Sketch:
+    """A sketch of new features, from the sample and the rows since a change.
+
+    It stands for all rows that the old sketch has seen, and weighs as much; but where there was a
+    change, the past counts no more than the sample has rows.
+    """
+    new = sketch.fresh()
+    with one_blas_thread():
+        for rows in (*blocks(sample, BLOCK), *blocks(since, BLOCK)):
+            new.update(features(rows))
+    new.stand_for(sketch.seen, new.weight if since.shape[0] else max(sketch.weight, new.weight))
+    return new

@@ -1,0 +1,213 @@
+"""A uniform sample of a stream, and the stream in blocks of one size."""
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_count,
+    as_rows,
+    as_seed,
+    blocks,
+    is_numpy_array,
+    move,
+    nbytes,
+)
+from streambits.errors import InputError, MergeError
+
+LLOYD_STEPS = 10
+BLOCK = 2048
+
+
+class Reservoir:
+    """A uniform sample of all rows seen, in fixed memory.
+
+    Every row draws a random key and the `size` smallest keys stay. So any split of the stream into
+    batches gives the same sample, and two samples merge into a sample of both: again the smallest
+    keys. An update costs a draw a row, and a copy of the few rows that enter.
+
+    half_life: rows after which a row's chance is half that of a new one; None: all the same.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        like: Array,
+        *,
+        inputs: int,
+        half_life: float | None = None,
+        seed: int | Sequence[int] = 0,
+    ) -> None:
+        xp = array_namespace(like)
+        self.size = as_count(size, "size")
+        self.half_life = half_life
+        self.seen = 0
+        self._clock = 0
+        self._rows = move(xp.zeros((self.size, inputs), dtype=xp.float64), like)
+        self._keys = np.full(self.size, np.inf)
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def rows(self) -> Array:
+        """(at most size, d): the sample."""
+        return self._rows[: min(self.seen, self.size), :]
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self._rows, self._keys)
+
+    def update(self, rows: Array) -> None:
+        """Let checked rows compete for a place."""
+        self._compete(rows, self._draw(rows.shape[0]))
+        self.seen += rows.shape[0]
+        self._clock += rows.shape[0]
+
+    def _draw(self, count: int) -> Any:
+        """A key a row: uniform, or lower the later (Efraimidis & Spirakis, by logarithms)."""
+        keys = self._rng.random(count)
+        if self.half_life is None:
+            return keys
+        ages = np.arange(self._clock, self._clock + count) / self.half_life
+        return np.log(-np.log1p(-keys)) - math.log(2) * ages
+
+    def merge(self, other: "Reservoir") -> None:
+        """Let the other sample's rows compete with the keys they drew there."""
+        if (self.size, self.half_life) != (other.size, other.half_life):
+            raise MergeError(
+                f"samples of {self.size} and of {other.size} rows, of half-lives "
+                f"{self.half_life} and {other.half_life}, do not merge: they must agree"
+            )
+        keys = other._keys[: min(other.seen, other.size)]
+        if self.half_life is not None:  # both are read now, whatever their clocks say
+            keys = keys + math.log(2) * (other._clock - self._clock) / self.half_life
+        self._compete(other.rows, keys)
+        self.seen += other.seen
+
+    def _compete(self, rows: Array, keys: Any) -> None:
+        filled = min(self.seen, self.size)
+        free = min(self.size - filled, len(keys))
+        if free:
+            self._rows[filled : filled + free, :] = rows[:free, :]
+            self._keys[filled : filled + free] = keys[:free]
+        places, taken = _displaced(self._keys, keys, free)
+        self._keys[places] = keys[taken]
+        if is_numpy_array(self._rows):
+            self._rows[places, :] = rows[taken, :]
+            return
+        for place, row in zip(places.tolist(), taken.tolist(), strict=True):
+            self._rows[place, :] = rows[row, :]
+
+    def copy(self) -> Self:
+        return self.from_state(self.state())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "rows": self._rows,
+            "keys": self._keys,
+            "half_life": self.half_life,
+            "seen": self.seen,
+            "clock": self._clock,
+            "generator": self._rng.bit_generator.state,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        rows = state["rows"]
+        self = cls(rows.shape[0], rows, inputs=rows.shape[1], half_life=state["half_life"])
+        self._rows[:, :] = rows
+        self._keys[:] = state["keys"]
+        self.seen, self._clock = state["seen"], state["clock"]
+        self._rng.bit_generator.state = state["generator"]
+        return self
+
+
+def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which places new keys take, from the `start`-th on, if each smaller one takes the largest's.
+
+    Gives the places and the keys that are there in the end. Of k keys at most the k largest held
+    can go, so only those are kept in a heap.
+    """
+    asking = start + np.flatnonzero(keys[start:] < held.max())
+    count = min(len(asking), len(held))
+    if not count:
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    places = np.argpartition(-held, count - 1)[:count]
+    heap = list(zip((-held[places]).tolist(), places.tolist(), strict=True))
+    heapq.heapify(heap)
+    taken = {}
+    for row, key in zip(asking.tolist(), keys[asking].tolist(), strict=True):
+        if -key > heap[0][0]:
+            place = heapq.heapreplace(heap, (-key, heap[0][1]))[1]
+            taken[place] = row
+    return np.array(list(taken), np.intp), np.array(list(taken.values()), np.intp)
+
+
+def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:
+    """A uniform sample of `size` rows from any iterable of batches, read once.
+
+    The same rows for any split of the stream. A stream with fewer rows is an error.
+
+    >>> reservoir([np.zeros((5, 2)), np.ones((3, 2))], 4).shape
+    (4, 2)
+    """
+    sample: Reservoir | None = None
+    for batch in stream:
+        rows = as_rows(batch, width=None if sample is None else sample._rows.shape[1], name="batch")
+        if sample is None:
+            sample = Reservoir(size, rows, inputs=rows.shape[1], seed=as_seed(seed))
+        sample.update(move(rows, sample._rows))
+    if sample is None or sample.seen < sample.size:
+        seen = 0 if sample is None else sample.seen
+        raise InputError(f"the stream has {seen} rows, and {size} were asked for: ask for fewer")
+    return sample.rows
+
+
+class Blocks:
+    """Cuts batches of any sizes into blocks of one size; what is left over waits.
+
+    So whatever is computed block by block comes out the same for any split of the stream.
+    Memory: one block.
+
+    size: rows a block; inputs: columns; like: an array of the library and precision to hold.
+    """
+
+    def __init__(self, size: int, inputs: int, like: Array) -> None:
+        self.size = size
+        self._held = move(np.zeros((size, inputs)), like)
+        self.waiting = 0
+
+    @property
+    def rows(self) -> Array:
+        """(waiting, inputs): what is left over."""
+        return self._held[: self.waiting, :]
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self._held)
+
+    def cut(self, rows: Array) -> list[Array]:
+        """The blocks that are full now, in the order of the stream."""
+        full: list[Array] = []
+        if self.waiting:
+            rows = self._hold(rows)
+            if self.waiting < self.size:
+                return full
+            full.append(array_namespace(rows).asarray(self._held, copy=True))
+            self.waiting = 0
+        whole = rows.shape[0] - rows.shape[0] % self.size
+        full += blocks(rows[:whole, :], self.size)
+        self._hold(rows[whole:, :])
+        return full
+
+    def _hold(self, rows: Array) -> Array:
+        """Keep as many as there is room for; gives the rest."""
+        fits = min(rows.shape[0], self.size - self.waiting)
+        self._held[self.waiting : self.waiting + fits, :] = rows[:fits, :]
+        self.waiting += fits
+        return rows[fits:, :]

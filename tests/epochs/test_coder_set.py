@@ -1,0 +1,232 @@
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.errors import EpochError, InputError, StorageError
+
+
+@pytest.fixture(scope="module")
+def streamed():
+    """A stream in four epochs: learner, coders, index, rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((4000, 6), dtype=np.float32) + np.arange(4).repeat(1000)[:, None]
+    rows = rows.astype(np.float32)
+    learner = sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders, index = sb.Coders(), sb.HammingIndex(32)
+    stream = ((np.arange(i, i + 500), rows[i : i + 500]) for i in range(0, 4000, 500))
+    for ids, codes in sb.encode_online(learner, stream, coders=coders):
+        index.add(codes, ids)
+    return learner, coders, index, rows
+
+
+def test_online_codes_carry_their_epochs_and_all_ids_once(streamed):
+    _, coders, index, _ = streamed
+    assert list(index) == list(range(4000))
+    assert index.epochs == tuple(coders) == (0, 1, 2, 3)
+    assert len(coders) == 4
+    assert coders.newest is coders[3]
+    assert repr(coders) == "Coders(epochs 0, 1, 2, 3)"
+
+
+def test_batches_of_any_size_give_the_same_codes_and_coders(streamed):
+    _, coders, index, rows = streamed
+    learner, again = sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0), sb.Coders()
+    found = sb.HammingIndex(32)
+    for ids, codes in sb.encode_online(learner, [(np.arange(4000), rows)], coders=again):
+        found.add(codes, ids)
+    for (ids, codes), (other, codes_again) in zip(index.coded(), found.coded(), strict=True):
+        assert np.array_equal(ids, other)
+        assert codes == codes_again
+    query = rows[::400] + np.float32(0.01)
+    ours, theirs = coders.search(index, query, 10), again.search(found, query, 10)
+    assert np.array_equal(ours.ids, theirs.ids)
+    assert np.array_equal(ours.distances, theirs.distances)
+
+
+def test_hits_of_all_epochs_are_on_one_scale():
+    """Clouds one after the other, each coded by the coder that learned it."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((4000, 6), dtype=np.float32)
+    rows += 0.3 * np.arange(4, dtype=np.float32).repeat(1000)[:, None]
+    learner, coders, index = sb.ssbc(rows[:100], bits=32), sb.Coders(), sb.HammingIndex(32)
+    for part in np.split(rows, 4):
+        learner.learn(part).renew()
+        codes = learner.coder().encode(part)
+        coders.note(learner.coder(), part, codes)
+        index.add(codes)
+    queries = rows[5::40]
+    true = np.linalg.norm(queries[:, None] - rows, axis=2)
+    nearest = np.argsort(true, axis=1)[:, :10]
+
+    def recall(hits):
+        return np.mean([np.isin(n, f).mean() for n, f in zip(nearest, hits.ids, strict=True)])
+
+    hits = coders.search(index, queries, 100)
+    assert recall(hits) > 0.8
+    assert recall(hits) > recall(index.search(coders.encode(queries), 100)) + 0.02
+    assert (np.diff(hits.distances, axis=1) >= 0).all()
+    far = np.take_along_axis(true, hits.ids, axis=1)
+    assert np.abs(hits.distances - far).mean() < 0.5 * true.std()
+
+
+def test_scales_rise_and_belong_to_each_query(streamed):
+    _, coders, _, rows = streamed
+    queries = rows[::500]
+    scales = coders.scales(queries, coders.encode(queries))
+    for scale in scales.values():
+        assert scale.shape == (len(queries), 33)
+        assert (np.diff(scale) > 0).all()
+    assert scales[0][0, 5] < scales[0][-1, 5]  # the last query is far from the first epoch
+
+
+def test_one_epoch_needs_no_scale_and_none_finds_nothing():
+    rows = np.random.default_rng(0).random((300, 4), dtype=np.float32)
+    coder = sb.ssbc(rows[:50], bits=8).learn(rows).coder()
+    coders, index = sb.Coders(), sb.HammingIndex(8)
+    assert coders.search(index, rows[:2], 3).ids.shape == (2, 0)
+    coders.note(coder, rows, coder.encode(rows))
+    index.add(coder.encode(rows))
+    hits = coders.search(index, rows[:2], 3, allow=range(10))
+    assert hits.distances.dtype == np.int32
+    assert hits.ids[:, 0].tolist() == [0, 1]
+
+
+def test_coders_come_back_from_a_file(streamed, tmp_path):
+    _, coders, index, rows = streamed
+    sb.save(coders, tmp_path / "coders.safetensors")
+    back = sb.load(tmp_path / "coders.safetensors")
+    ours, theirs = coders.search(index, rows[:9], 5), back.search(index, rows[:9], 5)
+    assert np.array_equal(ours.ids, theirs.ids)
+    assert np.array_equal(ours.distances, theirs.distances)
+    assert back.nbytes == coders.nbytes
+    (tmp_path / "coders.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(StorageError, match="cut off"):
+        sb.load(tmp_path / "coders.safetensors")
+
+
+def test_retired_and_unknown_epochs_are_errors(streamed):
+    learner, coders, index, rows = streamed
+    some = sb.Coders.from_state(coders.state())
+    some.keep([2, 3])
+    assert list(some) == [2, 3]
+    with pytest.raises(EpochError, match="no coder of epoch 0, which the index holds"):
+        some.search(index, rows[:1], 1)
+    with pytest.raises(EpochError, match="no coder of epoch 1: it was retired"):
+        some[1]
+    with pytest.raises(EpochError, match="no coder of epoch 7"):
+        some.keep([7])
+    assert list(some) == [2, 3]
+    with pytest.raises(EpochError, match="no coders yet"):
+        _ = sb.Coders().newest
+    with pytest.raises(EpochError, match=r"queries are of epoch 9"):
+        index.search(coders.encode(rows[:1]) | {9: [[0.0] * 32]}, 1)
+    coder = learner.coder()
+    with pytest.raises(InputError, match="are not the codes of 2 rows"):
+        some.note(coder, rows[:2], coder.encode(rows[:3]))
+    with pytest.raises(InputError, match="sample is 1"):
+        sb.Coders(sample=1)
+
+
+def test_reencode_brings_every_row_to_the_newest_epoch(streamed, tmp_path):
+    learner, _, index, rows = streamed
+    sb.save(index, tmp_path / "index")
+    index = sb.load(tmp_path / "index")
+    learner = type(learner).from_state(learner.state())
+    learner.renew()
+    coder = learner.coder()
+    source = [(np.arange(i, i + 1000), rows[i : i + 1000]) for i in range(0, 4000, 1000)]
+    sb.reencode(coder, reversed(source), index)
+    assert index.epochs == (coder.epoch,)
+    assert index.get(np.arange(4000)) == coder.encode(rows)
+    sb.reencode(coder, [], index)  # nothing is left to do
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.arange(3999), "lacks 1 of the index's rows, among them the id 3999"),
+        (np.arange(4001), "has the id 4000, which is not in the index"),
+        (np.r_[np.arange(4000), 5], "has the id 5 more than once"),
+    ],
+)
+def test_reencode_with_other_rows_is_refused_and_changes_nothing(streamed, ids, message):
+    learner, _, index, rows = streamed
+    coder = sb.ssbc(rows[:100], bits=32).coder()
+    coder = type(coder)(coder.features, coder.projection, epoch=9)
+    before = [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.coded()]
+    with pytest.raises(InputError, match=message):
+        sb.reencode(coder, [(ids, rows[ids % 4000])], index)
+    assert [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.coded()] == before
+    assert learner.seen == 4000
+
+
+def test_wrong_scales_are_refused(streamed):
+    _, coders, index, rows = streamed
+    codes = coders.encode(rows[:2])
+    scales = coders.scales(rows[:2], codes)
+    for wrong, message in (
+        ({e: s for e, s in scales.items() if e}, "scales has none for epoch 0"),
+        (scales | {0: scales[0][:1]}, "epoch 0 must be"),
+        (scales | {0: -scales[0]}, "that rise"),
+        (scales | {0: scales[0] * np.nan}, "finite"),
+    ):
+        with pytest.raises((EpochError, InputError), match=message):
+            index.search(codes, 3, scales=wrong)
+    with pytest.raises(InputError, match="queries has weights"):
+        index.search(coders.project(rows[:2]), 3, scales=scales)
+
+
+def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
+    _, known, index, rows = streamed
+    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders.store_in(tmp_path, sb.load, sb.save)
+    for _ in sb.encode_online(learner, [rows], coders=coders):
+        pass
+    assert sorted(file.name for file in (tmp_path / "epochs").iterdir()) == [
+        f"epoch-00000{epoch}.safetensors" for epoch in range(3)
+    ]
+    assert coders.nbytes < known.nbytes / 3
+    sb.save(coders, tmp_path / "coders.safetensors")
+    (tmp_path / "elsewhere").mkdir()
+    sb.save(sb.load(tmp_path / "coders.safetensors"), tmp_path / "elsewhere" / "whole")
+    wanted = known.search(index, rows[::900], 5)
+    for path in ("coders.safetensors", "elsewhere/whole"):
+        found = sb.load(tmp_path / path).search(index, rows[::900], 5)
+        assert np.array_equal(found.ids, wanted.ids)
+        assert np.allclose(found.distances, wanted.distances)
+    with pytest.raises(EpochError, match="epoch 0 is over"):
+        coders.note(coders[0], rows[:5], coders[0].encode(rows[:5]))
+
+
+def test_samples_are_single_precision_and_bytes(streamed):
+    *_, rows = streamed
+    learner = sb.ssbc(rows[:100].astype(np.float64), bits=12)
+    coder, coders = learner.coder(), sb.Coders(sample=50)
+    coders.note(coder, rows, coder.encode(rows))
+    state = coders.state()["epochs"]["0"]
+    assert state["rows"].rows.dtype == np.float32
+    assert state["codes"].rows.dtype == np.uint8
+    assert state["codes"].rows.shape == (50, 2)
+
+
+def test_many_queries_over_many_epochs_are_asked_in_turns(streamed, monkeypatch):
+    _, coders, index, rows = streamed
+    whole = coders.search(index, rows[::100], 5)
+    monkeypatch.setattr("streambits.epochs.coder_set.SCALES", 1)
+    parts = coders.search(index, rows[::100], 5)
+    assert np.array_equal(whole.ids, parts.ids)
+    assert np.allclose(whole.distances, parts.distances)
+    assert coders.search(index, rows[:0], 5).ids.shape[0] == 0
+
+
+def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, monkeypatch):
+    *_, rows = streamed
+    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders.store_in(tmp_path, sb.load, sb.save)
+    for _ in sb.encode_online(learner, [rows], coders=coders):
+        pass
+    assert coders[0] is coders[0]
+    monkeypatch.setattr("streambits.epochs.coder_set.OPENED", 1)
+    first = coders[0]
+    assert coders[1] is coders[1]
+    assert coders[0] is not first

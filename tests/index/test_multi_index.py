@@ -1,0 +1,197 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from streambits import Codes
+from streambits.index import scan, tables
+from streambits.index.multi_index import Tables
+
+LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
+
+
+def brute_force(rows, alive, query):
+    """(distance, place) of all that lives, in order."""
+    distances = np.count_nonzero(rows != query, axis=1)
+    return sorted((d, place) for place, d in enumerate(distances.tolist()) if alive[place])
+
+
+def planes(rows):
+    return np.ascontiguousarray(Codes.from_bits(rows).words().T)
+
+
+def pairs(places, distances):
+    assert (places.dtype, distances.dtype) == (np.int64, np.int32)
+    return list(zip(distances.tolist(), places.tolist(), strict=True))
+
+
+def check(made, rows, alive, queries, *, ks, radii):
+    """Searches agree with brute force."""
+    asked, words = Codes.from_bits(queries).words(), planes(rows)
+    truth = [brute_force(rows, alive, query) for query in queries]
+    for k in ks:
+        found = made.nearest(words, alive, len(rows), asked, k)
+        assert found[0].shape == found[1].shape == (len(queries), k)
+        assert [pairs(*hits) for hits in zip(*found, strict=True)] == [all_[:k] for all_ in truth]
+    for radius in radii:
+        hits = made.within(words, alive, len(rows), asked, radius)
+        near = [[pair for pair in all_ if pair[0] <= radius] for all_ in truth]
+        assert [pairs(*its) for its in hits] == near
+
+
+def truth_values(rng, count, bits, noise=None):
+    """Many equal codes and many equal distances, or noise."""
+    few = rng.random((4, bits)) < 0.5
+    noise = rng.choice([0, 1 / bits, 0.1, 0.5]) if noise is None else noise
+    return few[rng.integers(4, size=count)] ^ (rng.random((count, bits)) < noise)
+
+
+def example(rng, count, bits):
+    """Rows, who lives, and queries: near, and anywhere."""
+    rows = truth_values(rng, count, bits)
+    alive = rng.random(count) < rng.choice([0.1, 0.9, 1])
+    alive[rng.integers(count)] = True
+    near = rows[rng.integers(count, size=2)] ^ (rng.random((2, bits)) < 1 / bits)
+    return rows, alive, np.concatenate([near, rng.random((1, bits)) < 0.5])
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """The tables must answer themselves, whatever it costs."""
+    monkeypatch.setattr(tables, "BUDGET", 1e12)
+    monkeypatch.setattr(tables, "ROOM", 1)
+    monkeypatch.setattr(tables, "scan", None)
+
+
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_every_length_agrees_with_brute_force(bits, alone):
+    rng = np.random.default_rng(bits)
+    for count, pieces in ((1, None), (130, None), (90, int(rng.integers(1, min(bits, 70) + 1)))):
+        rows, alive, queries = example(rng, count, bits)
+        living = np.count_nonzero(alive)
+        radii = {0, 1, 2, 3, 5, 9, bits // 4, bits // 2, bits - 1, bits}
+        check(
+            Tables(planes(rows), bits, pieces),
+            rows,
+            alive,
+            queries,
+            ks={1, int(rng.integers(living)) + 1, living},
+            radii=[radius for radius in radii if radius <= bits],
+        )
+
+
+@given(st.integers(0, 2**32), st.integers(1, 24), st.integers(1, 300), st.integers(1, 30))
+@settings(max_examples=40, deadline=None)
+def test_every_k_and_every_radius(seed, bits, count, pieces):
+    rng = np.random.default_rng(seed)
+    rows, alive, queries = example(rng, count, bits)
+    made = Tables(planes(rows), bits, pieces)
+    living = np.count_nonzero(alive)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "BUDGET", 1e12)
+        patch.setattr(tables, "ROOM", 1)
+        patch.setattr(tables, "scan", None)
+        ks = range(1, living + 1, 1 + living // 40)
+        check(made, rows, alive, queries, ks=ks, radii=range(bits + 1))
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([7, 40, 64, 100, 128, 200]),
+    st.sampled_from([0, 1e-4, 1, 4, 30, 1e9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_budget_and_room_give_what_the_scan_gives(seed, bits, budget):
+    rng = np.random.default_rng(seed)
+    rows, alive, _ = example(rng, int(rng.integers(1, 5000)), bits)
+    words, queries = planes(rows), truth_values(rng, 40, bits)
+    queries[:20] = rows[rng.integers(len(rows), size=20)]
+    asked, made = Codes.from_bits(queries).words(), Tables(words, bits)
+    k = int(rng.integers(1, min(np.count_nonzero(alive), 50) + 1))
+    radius = int(rng.integers(0, bits // 3 + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "BUDGET", budget)
+        patch.setattr(tables, "ROOM", int(rng.choice([1, 16, 10_000])))
+        found = made.nearest(words, alive, len(rows), asked, k)
+        near = made.within(words, alive, len(rows), asked, radius)
+    expected = scan.nearest(words, alive, len(rows), asked, k)
+    assert all(map(np.array_equal, found, expected))
+    for ours, theirs in zip(near, scan.within(words, alive, len(rows), asked, radius), strict=True):
+        assert all(map(np.array_equal, ours, theirs))
+
+
+@pytest.mark.parametrize("bits", [1, 33, 64, 130])
+def test_codes_that_are_all_equal_or_nearly(bits, alone):
+    rows = np.zeros((3000, bits), np.bool_)
+    rows[1700:1710, 0] = True
+    alive = np.ones(3000, np.bool_)
+    alive[:1500] = alive[1705] = False
+    queries = np.zeros((2, bits), np.bool_)
+    queries[1, 0] = True
+    ks = (1, 9, 10, 700, int(alive.sum()))
+    check(Tables(planes(rows), bits), rows, alive, queries, ks=ks, radii=(0, 1))
+
+
+@pytest.mark.parametrize("bits", [60, 100])
+def test_equal_codes_that_the_sort_leaves_apart(bits, alone):
+    rng = np.random.default_rng(0)
+    rows = rng.random((4000, bits)) < 0.5
+    rows[:, 36:] = rows[0, 36:]
+    rows = rows[rng.integers(4000, size=12_000)]
+    made, alive = Tables(planes(rows), bits), rng.random(12_000) < 0.9
+    assert len(made.state()["starts"]) > len(np.unique(rows, axis=0)) + 1
+    queries = rows[:3] ^ (rng.random((3, bits)) < 0.05)
+    check(made, rows, alive, queries, ks=(1, 30), radii=(0, 12))
+
+
+def test_a_code_with_a_long_row_of_dead_places_is_left_to_the_scan():
+    rows = np.zeros((50_000, 64), np.bool_)
+    alive = np.zeros(50_000, np.bool_)
+    alive[[-5, -2]] = True
+    check(Tables(planes(rows), 64), rows, alive, rows[:1], ks=(1, 2), radii=(0, 3))
+
+
+def test_threads_leave_no_trace():
+    rng = np.random.default_rng(1)
+    rows = truth_values(rng, 30_000, 64, 0.1)
+    words, alive = planes(rows), np.ones(30_000, np.bool_)
+    queries = Codes.from_bits(truth_values(rng, 200, 64, 0.1)).words()
+    queries[:100] = words[0, :100, None]
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            made = Tables(words, 64)
+            found = made.nearest(words, alive, len(rows), queries, 7)
+            near = made.within(words, alive, len(rows), queries, 4)
+        arrays = [*list(made.state().values())[2:], *found, *(side for its in near for side in its)]
+        results.append([array.tobytes() for array in arrays])
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("mode", ["r", "c", None])
+def test_tables_go_on_from_their_state(mode, tmp_path, alone):
+    rng = np.random.default_rng(2)
+    rows, alive, queries = example(rng, 500, 64)
+    made = Tables(planes(rows), 64)
+    state = made.state()
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            np.save(tmp_path / name, value)
+            state[name] = np.load(tmp_path / f"{name}.npy", mmap_mode=mode)
+    again = Tables.from_state(state)
+    assert again.nbytes == made.nbytes == sum(state[name].nbytes for name in tables.NAMES[2:])
+    check(again, rows, alive, queries, ks=(1, 20), radii=(0, 5))
+
+
+def test_no_queries_find_nothing():
+    made, none = Tables(np.zeros((2, 9), np.uint64), 100), np.empty((0, 2), np.uint64)
+    words, alive = np.zeros((2, 9), np.uint64), np.ones(9, np.bool_)
+    assert [side.shape for side in made.nearest(words, alive, 9, none, 3)] == [(0, 3), (0, 3)]
+    assert made.within(words, alive, 9, none, 3) == []
+
+
+def test_equal_codes_are_kept_once():
+    rng = np.random.default_rng(3)
+    words = rng.integers(0, 2**64, (1, 1000), np.uint64)[:, rng.integers(1000, size=100_000)]
+    assert Tables(words, 64).nbytes < 6 * 100_000

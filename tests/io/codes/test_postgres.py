@@ -1,0 +1,319 @@
+"""Against a PostgreSQL server with pgvector, started on loopback by the fixtures here."""
+
+import subprocess
+import sys
+import threading
+import time
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from servers.postgres import Postgres
+from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
+from streambits.io.codes import open_sink
+
+NEAREST = "SELECT id, (code <~> %s)::int FROM TABLE_ ORDER BY code <~> %s, id LIMIT 10"
+
+
+def text(code):
+    return "".join("01"[bit] for bit in code.unpack()[0].astype(int))
+
+
+def test_the_same_ten_nearest_from_the_database_from_faiss_and_from_us(
+    mixture, postgres_url, table, tmp_path
+):
+    bridge = pytest.importorskip("streambits.interop.faiss", exc_type=ImportError)
+    name, ask = table
+    rows = mixture(4000)
+    codes = sb.ssbc(rows[:100], 24).learn(rows).coder().encode(rows)
+    ids = np.random.default_rng(0).permutation(4000) * 5 - 77
+    targets = [
+        f"{postgres_url}?table={name}",
+        f"{tmp_path}/codes.faiss",
+        f"{tmp_path}/codes.index",
+    ]
+    for target in targets:
+        sink = open_sink(target, 24)
+        for start in range(0, 4000, 999):
+            sink.write(ids[start : start + 999], codes[start : start + 999])
+        sink.close()
+    queries = codes[::199]
+    ours = sb.load(targets[2]).search(queries, 10)
+    theirs = bridge.faiss.read_index_binary(targets[1]).search(queries.packed, 10)
+    everything = queries.hamming(codes)
+    compared = 0
+    for i, query in enumerate(queries):
+        wanted = list(zip(ours.ids[i].tolist(), ours.distances[i].tolist(), strict=True))
+        assert ask(NEAREST, [text(query)] * 2) == wanted
+        assert theirs[0][i].tolist() == ours.distances[i].tolist()
+        for (key, distance), found in zip(wanted, theirs[1][i].tolist(), strict=True):
+            if np.count_nonzero(everything[i] == distance) == 1:
+                assert found == key
+                compared += 1
+    assert compared > 5
+
+
+@pytest.mark.parametrize("bits", [1, 8, 20, 65])
+def test_bits_are_characters_in_their_order(bits, postgres_url, table):
+    name, ask = table
+    codes = sb.Codes.from_bits(np.random.default_rng(0).random((30, bits)) < 0.5, epoch=3)
+    sink = open_sink(postgres_url, bits, table=f"public.{name}")
+    sink.write(np.arange(30), codes)
+    sink.close()
+    found = ask("SELECT code::text, epoch FROM TABLE_ ORDER BY id")
+    assert found == [(text(code), 3) for code in codes]
+    distances = ask("SELECT (code <~> %s)::int FROM TABLE_ ORDER BY id", [text(codes[0])])
+    assert [d for (d,) in distances] == codes[0].hamming(codes)[0].tolist()
+    [(kind,)] = ask(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE "
+        "attrelid = 'TABLE_'::regclass AND attname = 'code'"
+    )
+    assert kind == f"bit({bits})"
+
+
+def test_a_server_that_restarts_is_waited_for(postgres_server, postgres_url, table, codes, caplog):
+    if postgres_url != postgres_server.url:
+        pytest.skip("the server is not ours to restart")
+    name, ask = table
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    sink.write(np.arange(100), codes[:100])
+    sink.commit()
+    sink.write(np.arange(100, 200), codes[100:200])
+    postgres_server.stop()
+    back = threading.Timer(1, postgres_server.start)
+    back.start()
+    sink.commit()
+    back.join()
+    assert "cannot be reached" in caplog.text
+    assert "is there again" in caplog.text
+    sink.write(np.arange(200, 300), codes[200:300])
+    ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+        "AND backend_type = 'client backend'"
+    )
+    sink.close()
+    assert ask("SELECT count(*) FROM TABLE_") == [(300,)]
+
+
+def test_a_server_that_stays_away_is_told_in_a_sentence(postgres_server, codes):
+    url = f"{postgres_server.url}?table=away"
+    sink = open_sink(url, 20, patience=1)
+    sink.write(np.arange(100), codes[:100])
+    sink.commit()
+    sink.write(np.arange(100, 200), codes[100:200])
+    postgres_server.stop()
+    start = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"for 1 s \(.*committed is safe, and the same"):
+        sink.commit()
+    assert time.monotonic() - start < 5
+    with pytest.raises(UnreachableError) as caught:  # at the start nobody waits
+        open_sink(url, 20)
+    assert time.monotonic() - start < 5
+    assert f"127.0.0.1:{postgres_server.port}/postgres table away cannot" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    postgres_server.start()
+    sink = open_sink(url, 20)
+    sink.write(np.arange(100, 200), codes[100:200])
+    sink.close()
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres_server.url) as link:
+        assert link.execute("SELECT count(*) FROM away").fetchone() == (200,)
+
+
+def test_another_table_is_refused(postgres_url, table, codes):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    open_sink(url, 20).close()
+    with pytest.raises(StorageError, match=r"codes of type bit\(20\), and bit\(21\) is needed"):
+        open_sink(url, 21)
+    ask("DROP TABLE TABLE_")
+    ask("CREATE TABLE TABLE_ (id bigint, text text)")
+    with pytest.raises(StorageError, match="no column 'code'"):
+        open_sink(url, 20)
+    ask("DROP TABLE TABLE_")
+    ask("CREATE TABLE TABLE_ (id bigint, code bit(20), epoch int)")
+    sink = open_sink(url, 20)
+    sink.write([1], codes[:1])
+    with pytest.raises(StorageError, match="cannot be written: there is no unique"):
+        sink.commit()
+    with pytest.raises(InputError, match=r"is not a URL of a database, such as"):
+        open_sink("postgresql:///dbname=test", 20)
+
+
+def test_without_pgvector_or_with_an_old_one_it_says_so(postgres_server):
+    psycopg = pytest.importorskip("psycopg")
+    nowhere = "options=-c%20extension_control_path%3D/nowhere"
+    with psycopg.connect(postgres_server.url, autocommit=True) as link:
+        for name in ("without", "old"):
+            link.execute(f"CREATE DATABASE {name}")
+    url = postgres_server.url.removesuffix("/postgres")
+    with pytest.raises(StorageError, match="the server has no pgvector; install it there"):
+        open_sink(f"{url}/without?{nowhere}", 20)
+    with psycopg.connect(f"{url}/old") as link:
+        link.execute("CREATE EXTENSION vector")
+        link.execute("UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'")
+    with pytest.raises(StorageError, match=r"pgvector is 0\.6\.2 there, .* need 0\.7"):
+        open_sink(f"{url}/old", 20)
+
+
+def test_without_the_package_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from streambits.errors import MissingExtraError\n"
+        "from streambits.io.codes import open_sink\n"
+        "try: open_sink('postgres://here/there', 8)\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert b"psycopg" in run.stdout
+    assert b"streambits[postgres]" in run.stdout
+
+
+def test_one_sink_writes_to_a_table_at_a_time(postgres_url, table, codes, monkeypatch):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    monkeypatch.setattr("streambits.io.codes.postgres.GRACE", "100ms")
+    sink = open_sink(url, 20)
+    for other in (url, f"{postgres_url}?table=public.{name}"):
+        with pytest.raises(StorageError, match=r"^another process \(streambits \d+.*\) writes to "):
+            open_sink(other, 20)
+    sink.write(np.arange(9), codes[:9])
+    sink.close()
+    open_sink(url, 20).close()
+    assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
+
+
+def test_after_a_break_the_table_is_locked_again(postgres_url, table, codes, monkeypatch):
+    """Meanwhile another may have taken it: then it is waited for, as for the server."""
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    monkeypatch.setattr("streambits.io.codes.postgres.GRACE", "100ms")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    sink = open_sink(url, 20)
+    ask(end)
+    other = open_sink(url, 20)
+    sink.write(np.arange(9), codes[:9])
+    over = []
+
+    def close():
+        over.append("the other")
+        other.close()
+
+    later = threading.Timer(1, close)
+    later.start()
+    sink.commit()
+    assert over  # and not before
+    later.join()
+    with pytest.raises(StorageError, match="another process"):
+        open_sink(url, 20)
+    sink.close()
+    assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
+
+
+def test_rights_to_select_insert_and_update_are_enough(postgres_server, table, codes):
+    name, ask = table
+    url = f"postgresql://few@127.0.0.1:{postgres_server.port}/postgres?table={name}"
+    ask("CREATE TABLE TABLE_ (id bigint PRIMARY KEY, code bit(20) NOT NULL, epoch int NOT NULL)")
+    ask("CREATE EXTENSION IF NOT EXISTS vector")
+    ask("DROP ROLE IF EXISTS few")
+    ask("CREATE ROLE few LOGIN")
+    try:
+        ask("GRANT SELECT, INSERT, UPDATE ON TABLE_ TO few")
+        sink = open_sink(url, 20)
+        sink.write(np.arange(9), codes[:9])
+        sink.close()
+        with pytest.raises(StorageError, match="permission denied for schema public"):
+            open_sink(url.replace(name, "none"), 20)
+    finally:
+        ask("DROP OWNED BY few")
+        ask("DROP ROLE few")
+    assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "é" * 32, "x%00y", "a..b", "a.b.c", "." + "x" * 64])
+def test_names_that_postgres_would_cut_off_are_refused(name, postgres_url):
+    with pytest.raises(InputError, match=r"each of 1 to 63 bytes|NUL character"):
+        open_sink(f"{postgres_url}?table={name}", 20)
+
+
+def test_the_table_may_have_the_name_of_our_temporary_one(postgres_url, table, codes):
+    _, ask = table
+    sink = open_sink(f"{postgres_url}?table=streambits_new", 20)
+    try:
+        sink.write(np.arange(9), codes[:9])
+        sink.close()
+        assert ask("SELECT count(*) FROM public.streambits_new") == [(9,)]
+    finally:
+        ask("DROP TABLE public.streambits_new")
+
+
+def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes):
+    name, ask = table
+    ask(f"CREATE VIEW v_{name} AS SELECT 1::bigint AS id, B'1'::bit(20) AS code, 0 AS epoch")
+    try:
+        sink = open_sink(f"{postgres_url}?table=v_{name}", 20, patience=3600)
+        sink.write([1], codes[:1])
+        with pytest.raises(StorageError, match=r"table v_\w+ cannot be written: "):
+            sink.commit()
+    finally:
+        ask(f"DROP VIEW v_{name}")
+
+
+def test_epochs_without_room_are_refused(postgres_url, table, codes):
+    sink = open_sink(f"{postgres_url}?table={table[0]}", 20)
+    with pytest.raises(InputError, match="epoch 2147483648, and this sink takes epochs up to"):
+        sink.write([1], sb.Codes.known(codes.packed[:1], 20, 2**31))
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@127.0.0.1:1/there?table=x",
+        "postgresql://me:hunter2@127.0.0.1:1/there=x",
+        "postgresql://me:hunter2@[::1/there",
+        "postgresql://me:hunter2@h:port/there",
+        "postgresql://me:a/hunter2@127.0.0.1:1/there",
+        "postgresql://me@127.0.0.1:1/there?password=hunter2&sslmode=wrong",
+        "postgresql://me@127.0.0.1:1/there?pasword=hunter2",
+        "postgresql://me:x%00hunter2@127.0.0.1:1/there",
+        "postgresql://me:x#hunter2@127.0.0.1:1,127.0.0.1:2/there",
+    ],
+)
+def test_passwords_are_not_shown(url):
+    pytest.importorskip("psycopg")
+    with pytest.raises(StreambitsError) as caught:
+        open_sink(url, 20)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ["a#b", "a@b", "a[b", "a%b", "a+b", "é b", "a:b", "a,b"])
+def test_passwords_with_odd_characters_let_us_in(odd, own_server_with_passwords):
+    ask, url = own_server_with_passwords
+    ask(f"ALTER ROLE me PASSWORD '{odd}'")
+    for where in (
+        url.replace("me@", f"me:{odd}@"),
+        url.replace("me@", f"me:{quote(odd, '')}@"),
+        f"{url}?password={quote(odd, '')}",
+    ):
+        open_sink(f"{where}{'&' if '?' in where else '?'}table=mine", 20).close()
+    with pytest.raises(UnreachableError, match="password authentication failed"):
+        open_sink(url.replace("me@", "me:other@"), 20)
+
+
+@pytest.fixture(scope="module")
+def own_server_with_passwords(postgres_programs):
+    """A server that asks the role `me` for its password."""
+    psycopg = pytest.importorskip("psycopg")
+    server = Postgres(postgres_programs)
+    rules = server.folder / "data" / "pg_hba.conf"
+    rules.write_text(f"host all me 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+    try:
+        server.start()
+        with psycopg.connect(server.url, autocommit=True) as link:
+            link.execute("CREATE ROLE me LOGIN SUPERUSER")
+            yield link.execute, server.url.replace("postgres@", "me@")
+    finally:
+        server.remove()

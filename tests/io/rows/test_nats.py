@@ -1,0 +1,296 @@
+"""Against a NATS server that these tests start on loopback, and stop."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
+
+from servers.nats import Nats
+from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
+from streambits.io.protocols import Source
+from streambits.io.rows.nats import NatsSource
+
+ODD = "h#un@te[r2"  # a password
+
+
+def payloads(count, columns=3, start=0):
+    return [json.dumps([i / 4 + j for j in range(columns)]).encode() for i in range(start, count)]
+
+
+def all_of(chunks):
+    """ids, rows and rejects of many chunks."""
+    chunks = list(chunks)
+    ids = [i for chunk in chunks for i in chunk.ids.tolist()]
+    rows = [r for chunk in chunks for r in chunk.rows.tolist()]
+    return ids, rows, [reject for chunk in chunks for reject in chunk.rejects]
+
+
+def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
+    name = nats_server.new(payloads(100))
+    source = NatsSource(nats_server.url, name, batch=7)
+    assert isinstance(source, Source)
+    chunks = list(source.read())
+    ids, rows, rejects = all_of(chunks)
+    assert (ids, rejects, source.lag) == (list(range(1, 101)), [], 0)
+    assert rows == [json.loads(payload) for payload in payloads(100)]
+    assert max(len(chunk.ids) for chunk in chunks) == 7
+    for chunk in chunks[:-1:4]:
+        offset = json.loads(json.dumps(chunk.offset))
+        assert all_of(source.read(offset))[0] == list(range(offset["next"], 101))
+    assert source.length is None
+    assert source.name.endswith(f":{nats_server.port}/{name}")
+
+
+def test_reading_ends_where_the_stream_ended_when_it_began(nats_server):
+    name = nats_server.new(payloads(20))
+    source = NatsSource(nats_server.url, name, batch=10)
+    chunks = source.read()
+    first = next(chunks)
+    nats_server.publish(name, payloads(5))
+    assert all_of(chunks)[0] == list(range(11, 21))
+    assert all_of(source.read(first.offset))[0] == list(range(11, 21))  # the end goes with it
+    done = {**first.offset, "next": 21}
+    assert all_of(source.read(done))[0] == list(range(21, 26))
+    assert all_of(source.read({**done, "next": 26}))[0] == []
+
+
+def test_a_subject_is_read_alone_and_goes_on_behind_others(nats_server):
+    name = nats_server.new(payloads(5))
+    nats_server.publish(name, payloads(5), "others")
+    source = NatsSource.from_url(f"{nats_server.url}/{name}?subject={name}.rows")
+    *_, last = source.read()
+    assert last.offset["next"] == 6
+    assert last.offset["end"] == 10
+    nats_server.publish(name, payloads(2))
+    assert all_of(source.read(last.offset))[0] == [11, 12]
+    assert all_of(NatsSource(nats_server.url, name, subject=f"{name}.none").read()) == ([], [], [])
+
+
+def test_what_is_no_row_is_rejected_with_its_place(nats_server):
+    bad = [
+        (b"[1, 2", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"", "empty"),
+        (b"[1, 2]", "2 numbers, where 3 belong"),
+        (b"[1, NaN, 2]", "number 2 of 3 is NaN"),
+        (b"[1, 2, -1e999]", "number 3 of 3 is -inf"),
+        (b"[1, 2, 1e200]", "1e.200, too large"),
+        (b"[1, 2, true]", "number 3 of 3 is True, which is no"),
+        (b'[1, 2, "3"]', "number 3 of 3 is '3', which is no"),
+        (b"7", "7 is no list of numbers"),
+        (b'{"rows": [1, 2, 3]}', "no 'row', but rows"),
+        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is no whole number"),
+        (b'{"id": 9223372036854775808, "row": [1, 2, 3]}', "the id 9223372036854775808"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[1, 2, 1" + b"0" * 400 + b"]", "number 3 of 3 is inf"),
+    ]
+    good = [b"[1, 2, 3]", b'{"id": -5, "row": [4, 5, 6]}', b'{"row": [7, 8, 9]}']
+    name = nats_server.new([*good[:2], *(message for message, _ in bad), good[2]])
+    source = NatsSource(nats_server.url, name, batch=4)
+    chunks = list(source.read())
+    ids, rows, rejects = all_of(chunks)
+    assert ids == [1, -5, 18]
+    assert rows == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert [r.where for r in rejects] == [f"{name}.rows/{name} {i}" for i in range(3, 18)]
+    for reject, (message, reason) in zip(rejects, bad, strict=True):
+        assert re.search(reason, reject.reason), reject.reason
+        assert len(reject.text) <= 1000
+        assert reject.text[:5] == message[:5].decode("utf-8", "backslashreplace")[:5]
+    again = all_of(source.read(chunks[0].offset))  # the columns go with the offset
+    assert again == (ids[2:], rows[2:], rejects[2:])
+
+
+def test_raw_numbers_and_other_names(nats_server):
+    rows = np.arange(12, dtype="<f4").reshape(4, 3) / 3
+    name = nats_server.new([*(row.tobytes() for row in rows), b"12345", rows[0, :2].tobytes()])
+    chunk = next(NatsSource(nats_server.url, name, format="f4").read())
+    assert chunk.rows.dtype == np.float32
+    assert np.array_equal(chunk.rows, rows)
+    assert [r.reason for r in chunk.rejects] == [
+        "5 bytes are no whole number of 4-byte numbers",
+        "2 numbers, where 3 belong",
+    ]
+    name = nats_server.new([b'{"key": 3, "v": [1.5]}'])
+    chunk = next(NatsSource(nats_server.url, name, id_key="key", row_key="v").read())
+    assert (chunk.ids.tolist(), chunk.rows.tolist()) == ([3], [[1.5]])
+    [chunk] = NatsSource(nats_server.url, name, columns=2, id_key="key", row_key="v").read()
+    assert (len(chunk.ids), len(chunk.rejects)) == (0, 1)
+
+
+def test_following_goes_on_until_it_is_idle(nats_server):
+    name = nats_server.new(payloads(3))
+    late = threading.Timer(0.3, lambda: nats_server.publish(name, payloads(4)))
+    late.start()
+    found = all_of(NatsSource(nats_server.url, name, idle=1).read())[0]
+    late.join()
+    assert found == list(range(1, 8))
+    chunks = NatsSource(nats_server.url, name, follow=True).read()
+    assert len(next(chunks).ids) == 7
+    chunks.close()
+
+
+def test_messages_removed_before_they_were_read_are_a_reject(nats_server):
+    name = nats_server.new(payloads(30))
+    source = NatsSource(nats_server.url, name, batch=10)
+    first = next(source.read())
+    nats_server.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=26))
+    ids, _, rejects = all_of(source.read(first.offset))
+    assert ids == list(range(26, 31))
+    assert [r.where for r in rejects] == [f"{name}, sequences 11 to 25"]
+    assert all_of(source.read())[2] == []  # who begins now has missed nothing
+
+
+def test_another_stream_of_the_same_name_is_noticed(nats_server):
+    name = nats_server.new(payloads(10))
+    source = NatsSource(nats_server.url, name)
+    *_, last = source.read()
+    before = source.identity()
+    assert json.loads(json.dumps(before)) == source.identity()
+
+    async def again(jetstream, _):
+        await jetstream.delete_stream(name)
+        await jetstream.add_stream(name=name, subjects=[f"{name}.*"])
+
+    nats_server.ask(again)
+    assert source.identity() != before
+    with pytest.raises(StorageError, match="ends at 0, and was read up to 10: it is not the"):
+        list(source.read(last.offset))
+    with pytest.raises(InputError, match=r"no stream for .*/nothing: check its name"):
+        list(NatsSource(nats_server.url, "nothing").read())
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
+    name = nats_server.new(payloads(60))
+    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    found = [next(chunks), next(chunks)]
+    nats_server.stop(hard=hard)
+    back = threading.Timer(1, nats_server.start)
+    back.start()
+    found += list(chunks)
+    back.join()
+    assert all_of(found)[0] == list(range(1, 61))
+
+
+def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
+    name = nats_server.new(payloads(30))
+    source = NatsSource(nats_server.url, name, batch=10, patience=1)
+    chunks = source.read()
+    first = next(chunks)
+    nats_server.stop()
+    with pytest.raises(
+        UnreachableError, match=r"for 1 s .*committed is safe, and the same command"
+    ):
+        list(chunks)
+    assert "cannot be reached" in caplog.text
+    start = time.monotonic()
+    for work in (lambda: list(source.read(first.offset)), source.identity):
+        with pytest.raises(
+            UnreachableError, match=f"nats://127.0.0.1:{nats_server.port}/{name} cannot"
+        ):
+            work()
+    assert time.monotonic() - start < 5  # nobody waits at the start
+    nats_server.start()
+    assert all_of(source.read(first.offset))[0] == list(range(11, 31))
+
+
+def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
+    name = nats_server.new(payloads(30))
+    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    first = next(chunks)
+
+    async def forget(jetstream, _):
+        for consumer in await jetstream.consumers_info(name):
+            await jetstream.delete_consumer(name, consumer.name)
+
+    nats_server.ask(forget)
+    assert all_of([first, *chunks])[0] == list(range(1, 31))
+
+
+def test_passwords_are_not_shown():
+    source = NatsSource("nats://me:secret@127.0.0.1:1", "rows", patience=0)
+    assert source.name == "nats://127.0.0.1:1/rows"
+    with pytest.raises(UnreachableError) as caught:
+        next(source.read())
+    assert "secret" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def guarded(nats_program, tmp_path_factory):
+    """A server that lets in nobody but `me`; and a stream in it."""
+    server = Nats(nats_program, tmp_path_factory.mktemp("guarded"), "me", ODD)
+    server.start()
+    yield server, server.new(payloads(4))
+    server.stop()
+
+
+@pytest.mark.parametrize("login", [f"me:{ODD}@", f"me:{quote(ODD)}@", "me@", ""])
+def test_who_logs_in_is_said_by_the_url_or_the_environment(login, guarded, monkeypatch):
+    server, name = guarded
+    host = f"127.0.0.1:{server.port}"
+    if ":" not in login:
+        monkeypatch.setenv("STREAMBITS_NATS_PASSWORD", ODD)
+        monkeypatch.setenv("STREAMBITS_NATS_USER", "somebody" if login else "me")
+    for hosts in (host, f"{host},{login}{host}"):
+        source = NatsSource.from_url(f"nats://{login}{hosts}/{name}")
+        assert all_of(source.read())[0] == [1, 2, 3, 4]
+        assert source.name == f"nats://{host}/{name}" or hosts != host
+        assert ODD not in source.name
+
+
+def test_who_is_not_let_in_is_told_without_a_password(guarded, monkeypatch):
+    server, name = guarded
+    url = f"nats://me:hunter2@127.0.0.1:{server.port}/{name}"
+    monkeypatch.setenv("STREAMBITS_NATS_TOKEN", "hunter2")
+    for where in (url, url.replace("me:hunter2@", "")):
+        with pytest.raises(StreambitsError, match="Authorization Violation") as caught:
+            NatsSource.from_url(where).identity()
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nats://me:hunter2@[::1/rows",
+        "nats://me:hunter2@host:port/rows",
+        "nats://me:hunter2/4@host/rows",
+        "nats://host/rows?password=hunter2",
+        "nats://a:hunter2@h1,b:hunter3@h2/rows",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_our_error(url):
+    with pytest.raises(InputError, match="is not a URL such as"):
+        NatsSource("nats://h:99999", "rows")
+    with pytest.raises(InputError, match=r"is not a URL such as|must have no setting") as caught:
+        NatsSource.from_url(url)
+    assert "hunter" not in str(caught.value)
+
+
+def test_it_works_inside_a_running_loop(nats_server):
+    name = nats_server.new(payloads(4))
+
+    async def inside():
+        return all_of(NatsSource(nats_server.url, name).read())[0]
+
+    assert asyncio.run(inside()) == [1, 2, 3, 4]
+
+
+def test_without_the_package_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['nats'] = None\n"
+        "from streambits.errors import MissingExtraError\n"
+        "try: import streambits.io.rows.nats\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert b"nats-py" in run.stdout
+    assert b"streambits[nats]" in run.stdout

@@ -1,0 +1,100 @@
+import array_api_strict as strict
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streambits.model.rotations import itq, itq_steps, procrustes, random_rotation, uniform_diagonal
+
+
+def quantisation_loss(projected, rotation):
+    turned = projected @ rotation
+    return np.linalg.norm(np.where(turned > 0, 1.0, -1.0) - turned)
+
+
+def assert_orthogonal(matrix):
+    assert np.allclose(matrix.T @ matrix, np.eye(matrix.shape[1]), atol=1e-10)
+
+
+@given(st.integers(1, 20), st.integers(0, 2**40))
+def test_a_random_rotation_is_orthogonal_and_fixed_by_its_seed(bits, seed):
+    rotation = random_rotation(bits, np.zeros(1), seed)
+    assert_orthogonal(rotation)
+    assert np.array_equal(rotation, random_rotation(bits, np.zeros(1), seed))
+
+
+def test_random_rotations_favour_no_direction():
+    first = np.array([random_rotation(3, np.zeros(1), seed)[0] for seed in range(2000)])
+    assert np.allclose(first.mean(axis=0), 0, atol=0.06)
+    assert np.allclose(np.cov(first.T), np.eye(3) / 3, atol=0.04)
+
+
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_itq_is_orthogonal_and_its_loss_never_rises(bits, seed):
+    projected = np.random.default_rng(seed).standard_normal((40, bits)) * np.arange(1, bits + 1)
+    start = random_rotation(bits, projected, seed)
+    turns = [start, *itq_steps(projected, start, 20)]
+    losses = [quantisation_loss(projected, turn) for turn in turns]
+    for turn in turns:
+        assert_orthogonal(turn)
+    assert np.all(np.diff(losses) <= 1e-9)
+
+
+def test_itq_finds_the_corners_of_a_turned_cube():
+    rng = np.random.default_rng(0)
+    corners = np.where(rng.random((400, 4)) > 0.5, 1.0, -1.0)
+    turn = random_rotation(4, corners, 5)
+    losses = [quantisation_loss(corners @ turn, itq(corners @ turn, seed)) for seed in range(5)]
+    assert min(losses) < 1e-6
+
+
+def test_itq_of_one_seed_is_one_rotation():
+    projected = np.random.default_rng(0).standard_normal((40, 5))
+    assert np.array_equal(itq(projected, 3), itq(projected, 3))
+    assert not np.array_equal(itq(projected, 3), itq(projected, 4))
+
+
+@given(st.integers(0, 1000), st.integers(1, 7))
+def test_procrustes_agrees_with_scipy(seed, bits):
+    left, right = np.random.default_rng(seed).standard_normal((2, 30, bits))
+    expected, _ = scipy.linalg.orthogonal_procrustes(left, right)
+    assert np.allclose(procrustes(left.T @ right), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_procrustes_undoes_a_rotation(seed):
+    rows = np.random.default_rng(seed).standard_normal((30, 6))
+    turn = random_rotation(6, rows, seed)
+    assert np.allclose(procrustes((rows @ turn).T @ rows), turn.T)
+
+
+def test_strict_arrays_give_the_same_rotations():
+    projected = np.random.default_rng(0).standard_normal((40, 5))
+    there = strict.asarray(projected)
+    assert np.array_equal(
+        np.asarray(random_rotation(5, there, 1)), random_rotation(5, projected, 1)
+    )
+    assert np.allclose(np.asarray(itq(there, 1)), itq(projected, 1))
+
+
+spectra = st.lists(st.floats(0, 1e6), min_size=1, max_size=40).map(np.array)
+
+
+@given(spectra)
+def test_uniform_diagonal_is_orthogonal_and_makes_all_variances_equal(energies):
+    rotation = uniform_diagonal(energies)
+    turned = rotation.T @ np.diag(energies) @ rotation
+    assert_orthogonal(rotation)
+    assert np.allclose(np.diag(turned), energies.mean(), rtol=1e-9, atol=1e-9 * energies.max())
+    assert np.allclose(np.linalg.eigvalsh(turned), np.sort(energies), atol=1e-8 * energies.max())
+
+
+def test_equal_variances_are_left_alone():
+    assert np.array_equal(uniform_diagonal(np.full(5, 2.0)), np.eye(5))
+
+
+def test_strict_energies_give_the_same_uniform_diagonal():
+    energies = np.array([5.0, 3.0, 2.0, 0.1])
+    there = uniform_diagonal(strict.asarray(energies))
+    assert np.array_equal(np.asarray(there), uniform_diagonal(energies))

@@ -1,0 +1,173 @@
+import array_api_strict as strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from streambits import centres, reservoir
+from streambits.errors import InputError, MergeError
+from streambits.model.sampling import Reservoir, _displaced
+
+NUMBERED = np.arange(500.0)[:, None] * [1.0, -1.0]
+
+
+def cut(rows, places):
+    return [part for part in np.split(rows, sorted(places)) if len(part)]
+
+
+def sample_of(rows, size, seed=0):
+    sample = Reservoir(size, rows, inputs=rows.shape[1], seed=seed)
+    sample.update(rows)
+    return sample
+
+
+@given(st.lists(st.integers(0, 500)), st.integers(1, 500), st.integers(0, 1000))
+def test_any_split_gives_the_same_sample(places, size, seed):
+    whole = reservoir([NUMBERED], size, seed=seed)
+    assert np.array_equal(reservoir(cut(NUMBERED, places), size, seed=seed), whole)
+    assert len(np.unique(whole[:, 0])) == size
+    assert np.isin(whole[:, 0], NUMBERED[:, 0]).all()
+
+
+def test_every_row_has_the_same_chance():
+    drawn = [reservoir([NUMBERED[:20]], 5, seed=seed)[:, 0].astype(int) for seed in range(4000)]
+    counts = np.bincount(np.concatenate(drawn), minlength=20)
+    expected = 4000 * 5 / 20  # standard deviation about 27
+    assert np.all(abs(counts - expected) < 5 * np.sqrt(expected * 0.75))
+
+
+@given(st.integers(1, 80), st.integers(0, 500), st.integers(0, 1000))
+def test_a_merged_sample_holds_the_smallest_keys_of_both(size, place, seed):
+    left, right = (
+        Reservoir(size, NUMBERED, inputs=2, seed=seed),
+        Reservoir(size, NUMBERED, inputs=2, seed=seed + 1),
+    )
+    left.update(NUMBERED[:place])
+    right.update(NUMBERED[place:])
+    keys = np.concatenate(
+        [
+            np.random.default_rng(seed).random(place),
+            np.random.default_rng(seed + 1).random(500 - place),
+        ]
+    )
+    left.merge(right)
+    assert left.seen == 500
+    expected = NUMBERED[np.argsort(keys)[:size], 0]
+    assert np.array_equal(np.sort(left.rows[:, 0]), np.sort(expected))
+
+
+def test_samples_of_two_sizes_do_not_merge():
+    with pytest.raises(MergeError, match="3 and of 4"):
+        sample_of(NUMBERED, 3).merge(sample_of(NUMBERED, 4))
+
+
+def test_a_copy_goes_its_own_way_and_a_restored_sample_goes_on_the_same(fingerprint):
+    sample = sample_of(NUMBERED[:100], 10)
+    copied, before = sample.copy(), fingerprint(sample)
+    copied.update(NUMBERED[100:])
+    assert fingerprint(sample) == before
+    sample.update(NUMBERED[100:])
+    assert fingerprint(sample) == fingerprint(copied)
+    assert np.array_equal(sample.rows, reservoir([NUMBERED], 10))
+
+
+def test_a_sample_holds_the_same_bytes_for_any_number_of_rows():
+    sample = Reservoir(10, NUMBERED, inputs=2)
+    before = sample.nbytes
+    sample.update(NUMBERED)
+    assert sample.nbytes == before == 10 * (2 + 1) * 8
+
+
+def test_a_sample_keeps_what_is_not_yet_full():
+    assert np.array_equal(sample_of(NUMBERED[:7], 10).rows, NUMBERED[:7])
+
+
+def test_a_generator_of_batches_is_read_once_and_keeps_its_precision():
+    stream = (part.astype(np.float32) for part in cut(NUMBERED, [100]))
+    assert reservoir(stream, 5).dtype == np.float32
+
+
+@pytest.mark.parametrize("stream", [[], [NUMBERED[:3]]])
+def test_a_stream_that_is_too_short_is_an_error(stream):
+    with pytest.raises(InputError, match=r"has [03] rows, and 5 were asked for: ask for fewer"):
+        reservoir(stream, 5)
+
+
+@pytest.mark.parametrize(
+    ("stream", "size", "seed", "message"),
+    [
+        ([NUMBERED], 0, 0, "size is 0"),
+        ([NUMBERED], True, 0, "size is True"),
+        ([NUMBERED], 5, -1, "seed is -1"),
+        ([NUMBERED, NUMBERED[:, :1]], 5, 0, "1 columns.*built for 2"),
+        ([NUMBERED * np.nan], 5, 0, r"batch\[0, 0\] is NaN"),
+        ([NUMBERED[0]], 5, 0, "Reshape"),
+    ],
+)
+def test_bad_streams_and_settings_are_refused(stream, size, seed, message):
+    with pytest.raises(InputError, match=message):
+        reservoir(stream, size, seed=seed)
+
+
+def test_a_strict_stream_gives_the_same_rows():
+    found = reservoir([strict.asarray(part) for part in cut(NUMBERED, [9, 200])], 20)
+    assert np.array_equal(np.asarray(found), reservoir([NUMBERED], 20))
+
+
+def test_centres_are_ten_steps_of_lloyd_from_random_rows(mixture):
+    sample = mixture(400, dtype=np.float64)
+    expected = sample[np.random.default_rng(3).choice(400, 12, replace=False)]
+    for _ in range(10):
+        owner = cdist(sample, expected).argmin(axis=1)
+        expected = np.array([sample[owner == i].mean(axis=0) for i in range(12)])
+    assert np.allclose(centres(sample, 12, seed=3), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_every_centre_is_the_mean_of_its_rows_once_settled(offset):
+    rng = np.random.default_rng(0)
+    sample = np.repeat([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0]], 30, axis=0)
+    sample = sample + rng.standard_normal((90, 2)) + offset
+    found = centres(sample, 3, seed=1)
+    owner = cdist(sample, found).argmin(axis=1)
+    means = np.array([sample[owner == i].mean(axis=0) for i in range(3)])
+    assert np.allclose(found, means, rtol=1e-12)
+
+
+def test_as_many_centres_as_distinct_rows_are_those_rows():
+    found = centres(NUMBERED[:20], 20, seed=1)
+    assert np.allclose(found[np.argsort(found[:, 0])], NUMBERED[:20])
+
+
+@pytest.mark.parametrize(("count", "message"), [(0, "count is 0"), (501, "from 1 to 500")])
+def test_a_wrong_number_of_centres_is_refused(count, message):
+    with pytest.raises(InputError, match=message):
+        centres(NUMBERED, count)
+
+
+def test_centres_keep_library_and_precision():
+    sample = NUMBERED.astype(np.float32)
+    found = centres(strict.asarray(sample), 4)
+    assert found.dtype == strict.float32
+    assert np.array_equal(np.asarray(found), centres(sample, 4))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 60), st.booleans())
+def test_each_smaller_key_takes_the_place_of_the_largest(seed, size, count, coarse):
+    """One after another, against what is done at once; coarse keys have ties."""
+    rng = np.random.default_rng(seed)
+    held, keys = rng.random(size), 0.8 * rng.random(count)
+    if coarse:
+        held, keys = held.round(1), keys.round(1)
+    expected, start = held.copy(), count // 3
+    for key in keys[start:]:
+        place = int(expected.argmax())
+        expected[place] = min(expected[place], key)
+    places, taken = _displaced(held, keys, start)
+    found = held.copy()
+    found[places] = keys[taken]
+    assert len(set(places.tolist())) == len(places)
+    assert np.array_equal(np.sort(found), np.sort(expected))
+    if not coarse:
+        assert np.array_equal(found, expected)
