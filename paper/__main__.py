@@ -85,7 +85,7 @@ def paper(
 
 
 def _plan(path: Path, download: bool, console: Console) -> Grid:
-    """The grid with the data there are; those that are missing are told, or fetched if asked."""
+    """The grid with the data there are; what is missing is reported, or fetched."""
     plan = read_grid(path)
     if download and plan.absent:
         for name in dict.fromkeys(STREAMS[stream][0] for stream in plan.absent):

@@ -24,7 +24,7 @@ from paper.comparisons import (
 )
 from paper.contestants import CONTESTANTS
 from paper.summary import precision, recall
-from paper.verdicts import Comparison, Verdict, judge, tell
+from paper.verdicts import Comparison, Verdict, describe, judge
 
 SSBC = ("ssbc-paper", "ssbc")
 KEPT = 0.95  # of MAP, that codes given out at once must keep
@@ -66,7 +66,7 @@ def judged(claims: Sequence[Claim], evidence: Evidence) -> list[Finding]:
     for claim in claims:
         for method in claim.who:
             found = claim.compare(evidence, method)
-            measured = tell(found) if found else "No results for it here."
+            measured = describe(found) if found else "No results for it here."
             findings.append(Finding(claim, method, judge(found), measured))
     return findings
 

@@ -50,8 +50,8 @@ def _printed(
 ) -> Learner:
     """The paper's algorithm, with as many rows freed at a time as the sketch has.
 
-    `methods.ssbc(paper=True)` frees one, a decomposition a row, and takes 20 times as long for a
-    grid of hundreds of cells; 'ssbc-letter' measures on a few that the codes rank the same.
+    `methods.ssbc(paper=True)` frees one, with a decomposition per row, and takes 20 times as long
+    for a grid of hundreds of cells; 'ssbc-letter' measures on a few that the codes rank the same.
     """
     features = GaussianAffinity(train, bandwidth)
     size = sketch_size(bits, 1.0)

@@ -44,10 +44,10 @@ class Remaining:
 
     def __str__(self) -> str:
         now = list(self.left)[: self.workers]
-        told = [f"{self.done:,} of {self.total:,} cells", duration(self.seconds)]
+        parts = [f"{self.done:,} of {self.total:,} cells", duration(self.seconds)]
         if now:
-            told.append("now " + "; ".join(map(describe, now)))
-        return ", ".join(filter(None, told))
+            parts.append("now " + "; ".join(map(describe, now)))
+        return ", ".join(filter(None, parts))
 
 
 @contextmanager
@@ -65,25 +65,25 @@ def remaining(
 
 
 def _on_bar(bar: Progress, task: TaskID, state: Remaining) -> Callable[[Cell], None]:
-    def tell(cell: Cell) -> None:
+    def report(cell: Cell) -> None:
         state.finish(cell)
         bar.update(task, completed=state.done, description=str(state))
 
-    return tell
+    return report
 
 
 def _on_lines(console: Console, state: Remaining) -> Callable[[Cell], None]:
     last = time.monotonic()
     console.print(str(state), soft_wrap=True)
 
-    def tell(cell: Cell) -> None:
+    def report(cell: Cell) -> None:
         nonlocal last
         state.finish(cell)
         if time.monotonic() - last >= EVERY or not state.left:
             last = time.monotonic()
             console.print(str(state), soft_wrap=True)
 
-    return tell
+    return report
 
 
 def cost(cell: Cell) -> float:

@@ -29,7 +29,7 @@ from streambits._digests import seal, unseal
 from streambits._files import replacing
 from streambits.errors import StorageError, StreambitsError
 
-__all__ = ["Grid", "Result", "measure_and_keep", "missing", "read_grid", "results", "run"]
+__all__ = ["Grid", "Result", "measure_and_save", "missing", "read_grid", "results", "run"]
 
 PACKAGES = ("streambits", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
 CPUS = Path("/proc/cpuinfo")
@@ -55,10 +55,10 @@ def missing(grid: Grid, folder: Path) -> list[Cell]:
 def run(
     grid: Grid, folder: Path, *, workers: int | None = None, on_done: Callable[[Cell], None]
 ) -> None:
-    """Measure what is missing, on a process a core, each with one thread; tells of every cell."""
+    """Measure what is missing, one process per core, each with one thread; reports every cell."""
     make(folder)
     todo, count = missing(grid, folder), workers or os.cpu_count() or 1
-    work = partial(measure_and_keep, folder=folder, queries=grid.queries)
+    work = partial(measure_and_save, folder=folder, queries=grid.queries)
     spread(work, todo, workers=max(1, min(count, len(todo))), on_done=on_done)
 
 
@@ -70,16 +70,16 @@ def make(folder: Path) -> None:
         raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
 
 
-def measure_and_keep(cell: Cell, folder: Path, queries: int = QUERIES) -> None:
+def measure_and_save(cell: Cell, folder: Path, queries: int = QUERIES) -> None:
     """Measure a cell and write its file."""
     with threadpool_limits(1):
         start = time.perf_counter()
         figures = measure(cell, queries=queries)
         figures["seconds"] = figures.get("seconds", {}) | {"all": time.perf_counter() - start}
-    keep(file_of(folder, cell, queries), {"cell": cell._asdict(), "figures": figures})
+    write_result(file_of(folder, cell, queries), {"cell": cell._asdict(), "figures": figures})
 
 
-def keep(path: Path, content: dict[str, Any]) -> None:
+def write_result(path: Path, content: dict[str, Any]) -> None:
     """Write a result, with what it was made with."""
     made = {"versions": versions(), "machine": machine()}
     with replacing(path) as file:
@@ -91,12 +91,12 @@ def results(cells: Iterable[Cell], folder: Path, queries: int = QUERIES) -> Iter
     for cell in cells:
         path = file_of(folder, cell, queries)
         if lexists(path):
-            content = recall(path)
+            content = read_result(path)
             yield Result(cell, content["figures"], made_with(content))
 
 
-def recall(path: Path) -> dict[str, Any]:
-    """What `keep` wrote."""
+def read_result(path: Path) -> dict[str, Any]:
+    """What `write_result` wrote."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -144,7 +144,7 @@ def spread(
     workers: int,
     on_done: Callable[[T], None],
 ) -> None:
-    """Call work(item) for each item, several at a time; tells of each as it is done.
+    """Call work(item) for each item, several at a time; reports each as it is done.
 
     An error, here or in a worker, ends all workers at once, whatever they do: work must leave
     whole files, or none, when it is killed.

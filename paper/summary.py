@@ -105,7 +105,7 @@ def recall(figures: Figures, level: str) -> float:
 
 
 def false_positives(figures: Figures, level: str) -> float:
-    """Rows within the matched radius that are not true, a query."""
+    """Rows within the matched radius that are not true, per query."""
     found = figures["matched"][level]
     return float(found["returned"] * (1 - found["pooled_precision"]))
 

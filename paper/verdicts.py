@@ -94,7 +94,7 @@ def judge(comparisons: Sequence[Comparison]) -> Verdict:
     return Verdict(FAILS)
 
 
-def tell(comparisons: Sequence[Comparison]) -> str:
+def describe(comparisons: Sequence[Comparison]) -> str:
     """What was measured, in a few sentences."""
     ahead, level, behind = (sum(one.outcome == sign for one in comparisons) for sign in (1, 0, -1))
     undecided = f", undecided in {level}" if level else ""

@@ -17,7 +17,7 @@ from streambits.errors import StorageError
 def numbers(
     file: Member, columns: int, separator: str | None = None, *, gaps: bool = False
 ) -> NDArray[np.float64]:
-    """(n, columns) of a text file, a row a line; NaN only where gaps are allowed."""
+    """(n, columns) of a text file, one row per line; NaN only where gaps are allowed."""
     rows: NDArray[np.float64] = np.empty((0, 0))
     with file.open() as lines:
         try:
@@ -42,7 +42,7 @@ def _complain(file: Member, columns: int, separator: str | None, gaps: bool) -> 
                 )
             for value in values:
                 if not _is_number(value, gaps):
-                    raise StorageError(f"{file.name}, line {number}: {value!r} is no number")
+                    raise StorageError(f"{file.name}, line {number}: {value!r} is not a number")
     raise StorageError(f"{file.name} holds no rows of {columns} numbers")
 
 
@@ -59,7 +59,7 @@ def idx(file: Member, axes: int) -> NDArray[np.uint8]:
         data = stream.read()
     head = 4 + 4 * axes
     if data[:4] != bytes([0, 0, 8, axes]) or len(data) < head:
-        raise StorageError(f"{file.name} is no idx file of bytes with {axes} axes")
+        raise StorageError(f"{file.name} is not an idx file of bytes with {axes} axes")
     lengths = np.frombuffer(data, ">u4", axes, offset=4).astype(np.int64)
     if len(data) != head + lengths.prod():
         raise StorageError(

@@ -129,7 +129,7 @@ def curves(book: Book, stream: str, methods: Sequence[str], bits: int) -> Any:
 
 
 def diagonal(book: Book, stream: str, methods: Sequence[str], bits: Sequence[int]) -> Any:
-    """Precision against recall at the matched radius, a point a length."""
+    """Precision against recall at the matched radius, one point per length."""
     figure, axes = _panel(title(stream))
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--")
     for method in methods:
@@ -170,7 +170,7 @@ def decay(errors: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
 
 
 def dots(rows: Sequence[str], marks: Mapping[str, Sequence[Estimate | None]], name: str) -> Any:
-    """A line a row, a marker a name: what one thing changes, side by side."""
+    """One line per row, one marker per name: what one thing changes, side by side."""
     figure = new(SIZE[0] * 1.5, 1.3 + 0.32 * len(rows))
     axes = figure.add_subplot()
     for number, (label, values) in enumerate(marks.items()):
@@ -193,7 +193,7 @@ def dots(rows: Sequence[str], marks: Mapping[str, Sequence[Estimate | None]], na
 
 
 def headline(book: Book, streams: Sequence[str], methods: Sequence[str]) -> Any:
-    """One picture for a README: MAP against bits, a panel a data set."""
+    """One picture for a README: MAP against bits, one panel per data set."""
     columns = min(3, len(streams))
     rows = -(-len(streams) // columns)
     figure = new(4.0 * columns, 3.0 * rows + 0.5)

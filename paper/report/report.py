@@ -100,8 +100,8 @@ def _where(grid: Grid, book: Book) -> Markup:
 
 def _count(method: str, findings: Sequence[Finding]) -> Markup:
     words = [finding.verdict.word for finding in findings if finding.method == method]
-    told = ", ".join(f"{words.count(w)} {name}" for w, name in SEVERAL.items() if w in words)
-    of = f" Of {len(words)} claims about it, {told}."
+    counts = ", ".join(f"{words.count(w)} {name}" for w, name in SEVERAL.items() if w in words)
+    of = f" Of {len(words)} claims about it, {counts}."
     return tag("span", tag("strong", CONTESTANTS[method].title, "."), of)
 
 

@@ -34,7 +34,7 @@ MARKS = {
 
 
 def claims(findings: Sequence[Finding]) -> Markup:
-    """What the paper says, what was measured, and what follows; a line a method."""
+    """What the paper says, what was measured, and what follows; one line per method."""
     head = tag("tr", *(tag("th", h) for h in ("the paper says", "we measured", "verdict")))
     body = []
     for finding in findings:

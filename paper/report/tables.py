@@ -53,7 +53,7 @@ class Sheet(NamedTuple):
 
 
 def summary_tables(book: Book) -> list[Sheet]:
-    """MAP by method and data set, a table a length."""
+    """MAP by method and data set, one table per length."""
     return [
         found
         for bits in SUMMARY_BITS
@@ -69,7 +69,7 @@ def ablation(book: Book) -> Sheet | None:
 def by_method(
     book: Book, methods: Sequence[str], bits: int, caption: str, *, versus: str = ""
 ) -> Sheet | None:
-    """A line a method, a column a stream on which more than two of them were measured.
+    """One line per method, one column per stream on which more than two of them were measured.
 
     versus: the method to which all others give their difference.
     """

@@ -10,7 +10,7 @@ import numpy as np
 
 from paper import datasets
 from paper.grid import Grid
-from paper.runs import keep, made_with, recall
+from paper.runs import made_with, read_result, write_result
 from paper.theory import lemmas
 from streambits.diagnose import columns
 from streambits.features import nearest
@@ -30,11 +30,11 @@ class Proof(NamedTuple):
 
 
 def run(grid: Grid, folder: Path, *, on_start: Callable[[str], None]) -> None:
-    """Measure what is missing; tells of every data set before it starts."""
+    """Measure what is missing; reports every data set before it starts."""
     for name in missing(grid, folder):
         on_start(name)
         content = {"data": name, "figures": measure(name, grid.theory_rows)}
-        keep(_file(folder, name, grid.theory_rows), content)
+        write_result(_file(folder, name, grid.theory_rows), content)
 
 
 def missing(grid: Grid, folder: Path) -> list[str]:
@@ -45,7 +45,7 @@ def missing(grid: Grid, folder: Path) -> list[str]:
 def results(grid: Grid, folder: Path) -> list[Proof]:
     """The results that there are."""
     paths = {name: _file(folder, name, grid.theory_rows) for name in grid.theory}
-    found = {name: recall(path) for name, path in paths.items() if lexists(path)}
+    found = {name: read_result(path) for name, path in paths.items() if lexists(path)}
     return [Proof(name, c["figures"], made_with(c)) for name, c in found.items()]
 
 

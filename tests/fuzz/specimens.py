@@ -385,7 +385,7 @@ def others(root):
     cell = Cell("mnist", "ssbc", BITS)
     figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
     path = runs.file_of(folder, cell)
-    runs.keep(path, {"cell": cell._asdict(), "figures": figures})
+    runs.write_result(path, {"cell": cell._asdict(), "figures": figures})
     yield Specimen("result of evaluate", folder, path.name, ("results_read",))
 
 

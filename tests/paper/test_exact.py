@@ -5,7 +5,7 @@ import pytest
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.methods import kernel_methods
+from streambits.methods import kernel
 
 BITS = 10
 
@@ -84,6 +84,6 @@ def test_rotation_is_random(points):
 
 def test_exact_methods_refuse_what_does_not_fit(points, monkeypatch):
     """'in order to load the whole n by n weight matrix in RAM': the bytes are said beforehand."""
-    monkeypatch.setattr(kernel_methods, "EXACT_BYTES", 4 * 8 * 120**2 - 1)
+    monkeypatch.setattr(kernel, "EXACT_BYTES", 4 * 8 * 120**2 - 1)
     with pytest.raises(InputError, match=r"460,800 bytes"):
         sb.exact_d(points, BITS)

@@ -257,6 +257,6 @@ def test_durations(seconds, words):
 def test_the_live_display_has_a_bar(capsys):
     console = Console(force_terminal=True, width=100, no_color=True)
     cells = [Cell("digits", "lsh", 8, seed) for seed in range(2)]
-    with progress.remaining(console, cells, 0, 1) as tell:
-        tell(cells[0])
+    with progress.remaining(console, cells, 0, 1) as report:
+        report(cells[0])
     assert "1 of 2 cells" in capsys.readouterr().out

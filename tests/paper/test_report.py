@@ -94,8 +94,8 @@ def written(tmp_path_factory):
     grid = Grid(list(cells()), ["pamap2", "pamap2 small"], QUERIES, ("cbm",), 1000, ("faiss-itq",))
     for cell in grid.cells:
         path = runs.file_of(out, cell, QUERIES)
-        runs.keep(path, {"cell": cell._asdict(), "figures": made_up(cell)})
-    runs.keep(out / "theory-cbm-1000.json", {"data": "cbm", "figures": proof()})
+        runs.write_result(path, {"cell": cell._asdict(), "figures": made_up(cell)})
+    runs.write_result(out / "theory-cbm-1000.json", {"data": "cbm", "figures": proof()})
     found = report.write(grid, out, out)
     return grid, found, Page(found.page.read_text())
 
@@ -193,7 +193,7 @@ def test_a_second_report_is_the_same(written):
 def test_cells_that_have_not_run_are_counted(written, tmp_path):
     grid, _, _ = written
     runs.make(tmp_path)
-    runs.keep(
+    runs.write_result(
         runs.file_of(tmp_path, grid.cells[0], QUERIES),
         {"cell": grid.cells[0]._asdict(), "figures": made_up(grid.cells[0])},
     )
@@ -216,7 +216,7 @@ def test_real_cells_make_a_report_and_the_same_numbers_twice(tmp_path):
     for folder in (tmp_path / "one", tmp_path / "two"):
         runs.make(folder)
         for cell in grid.cells:
-            runs.measure_and_keep(cell, folder, QUERIES)
+            runs.measure_and_save(cell, folder, QUERIES)
     one, two = (
         [r.figures for r in runs.results(grid.cells, tmp_path / name, QUERIES)]
         for name in ("one", "two")
@@ -233,7 +233,7 @@ def test_real_cells_make_a_report_and_the_same_numbers_twice(tmp_path):
 
 def test_other_numbers_of_queries_do_not_mix(tmp_path):
     cell = Cell("digits", "lsh", 8)
-    runs.measure_and_keep(cell, tmp_path, 10)
+    runs.measure_and_save(cell, tmp_path, 10)
     few, usual = Grid([cell], [], 10), Grid([cell], [])
     assert runs.missing(few, tmp_path) == []
     assert runs.missing(usual, tmp_path) == [cell]

@@ -10,8 +10,8 @@ from paper.verdicts import (
     PARTLY,
     Comparison,
     Verdict,
+    describe,
     judge,
-    tell,
 )
 
 
@@ -75,7 +75,7 @@ def test_wins_in_no_part_of_their_own_are_no_condition():
 
 
 def test_the_numbers_are_told_with_the_best_and_the_worst():
-    told = tell(
+    told = describe(
         [
             one(0.3, data="A", level="sigma_30", rival="LSH"),
             one(-0.2, data="B", level="sigma_30", rival="LSH"),
@@ -86,4 +86,4 @@ def test_the_numbers_are_told_with_the_best_and_the_worst():
         "Met in 1 of 3, undecided in 1, missed in 1. Best: A, LSH: 0.8 against 0.5. "
         "Worst: B, LSH: 0.3 against 0.5."
     )
-    assert tell([one(0.3, data="A")]) == "Met in 1 of 1, missed in 0. A: 0.8 against 0.5."
+    assert describe([one(0.3, data="A")]) == "Met in 1 of 1, missed in 0. A: 0.8 against 0.5."

@@ -17,7 +17,7 @@ def bits_changed(before: Codes, after: Codes) -> float:
 
 
 def bit_balance(codes: Codes) -> NDArray[np.float64]:
-    """(bits,) the share of codes that have each bit set; a half tells most."""
+    """(bits,) the share of codes that have each bit set; one half carries most information."""
     return np.diagonal(_together(codes)) / len(codes)
 
 

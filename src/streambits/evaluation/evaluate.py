@@ -186,7 +186,7 @@ def evaluate(
         Rows like those that the model is used for.
     queries : int or array of shape (q, d), default 1000
         Rows to search for. A number: that many are drawn from `rows`, at most a fifth of them,
-        and held out: they are neither searched nor learned.
+        and held out: they are not in the database, and the other lengths do not learn them.
     k : int, default 10
         Number of nearest rows to find. Recall is measured in the first `k` answers and after
         re-ranking 2, 5, 10 and 20 times as many candidates by true distance.

@@ -60,7 +60,7 @@ def find(
 ) -> Truth:
     """The true neighbours of queries among rows (n, d), for one threshold or several at once.
 
-    closest: how many nearest ones, at most all others. Costs q n d; memory: a byte a pair.
+    closest: how many nearest ones, at most all others. Costs q n d; memory: one byte per pair.
 
     >>> found = find(np.array([[0.0], [1.0], [3.0]]), np.array([0]), (2.0, 5.0), closest=2)
     >>> found.level.tolist(), found.within(1).tolist(), found.closest.tolist()

@@ -57,9 +57,9 @@ def test_covtype(tmp_path):
     [
         (b"\n", b",1\n", "line 1: 56 values, where 55 belong"),
         (b"12,34\n", b"12\n", "line 2: 54 values, where 55 belong"),
-        (b"12,34\n", b"12,many\n", "line 2: 'many' is no number"),
-        (b"12,34\n", b"12,NaN\n", "line 2: 'NaN' is no number"),
-        (b"12,34\n", b"12,\n", "line 2: '' is no number"),
+        (b"12,34\n", b"12,many\n", "line 2: 'many' is not a number"),
+        (b"12,34\n", b"12,NaN\n", "line 2: 'NaN' is not a number"),
+        (b"12,34\n", b"12,\n", "line 2: '' is not a number"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, old, new, complaint):
@@ -191,7 +191,7 @@ def test_pamap2_names_a_bad_line_and_a_missing_subject(tmp_path):
     name = "PAMAP2_Dataset/Protocol/subject103.dat"
     files[name] = files[name].replace(b"NaN", b"?", 1)
     unpack(tmp_path, files)
-    with pytest.raises(StorageError, match=r"subject103.dat, line 2: '\?' is no number"):
+    with pytest.raises(StorageError, match=r"subject103.dat, line 2: '\?' is not a number"):
         parse(parsers.pamap2, tmp_path, "PAMAP2_Dataset")
     (tmp_path / name).unlink()
     with pytest.raises(StorageError, match=r"Protocol/subject103.dat is missing"):
