@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest format bench experiments clean
+.PHONY: demo test test-lowest format bench experiments paper clean
 
-demo: $(VENV)/demo.installed
+demo: $(VENV)/plain.installed
 	$(BIN)/streambits demo
 
 test: $(VENV)/dev.installed
@@ -32,10 +32,17 @@ bench: $(VENV)/dev.installed
 	$(BIN)/python benchmarks/sketches.py
 
 experiments: $(VENV)/dev.installed
-	$(BIN)/python experiments/core.py --seeds 3
+	$(BIN)/python -m experiments.core --seeds 3
+
+paper: $(VENV)/dev.installed
+	$(BIN)/python -m paper full
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/plain.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
 
 $(VENV)/%.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[$*]'

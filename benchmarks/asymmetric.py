@@ -1,6 +1,6 @@
 """Real-valued queries and weights of bits: what they cost in time, and what they gain.
 
-    STREAMBITS_DATA=folder python benchmarks/asymmetric.py [--only times] [--data covtype sift]
+    STREAMBITS_DATA=folder python -m benchmarks.asymmetric [--only times] [--data covtype sift]
 
 Times: weighted search beside the plain scan over 4,000,000 codes, in turns, the best of a few
 rounds; `ratio` is weighted over plain. Random codes with normal values are the hardest; the others
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from paper import datasets
+from paper.measure import Board, board
 from streambits._threads import one_blas_thread
-from streambits.evaluation import datasets
-from streambits.evaluation.methods import Board, board
-from streambits.evaluation.metrics import quality
+from streambits.evaluation.quality import quality
 from streambits.features import Eigenfunctions
 from streambits.index import scan, weighted
 from streambits.model.coder import Coder
@@ -146,7 +146,7 @@ def distances(on: Board, coder: Coder) -> Iterator[tuple[str, Callable[[Any], An
 def gains(data: list[str], queries: int) -> None:
     print(f"\nMAP at sigma_30, {queries} queries")
     for name in data:
-        on = board(name, queries=queries)
+        on = board(name, 0, "shuffled", queries)
         for method, bits in (("ssbc", 64), ("ssbc", 32), ("pcah", 32), ("itq", 32), ("mdsh", 64)):
             coder = sb.METHODS[method](on.train, bits, seed=0).learn(on.rows).coder()
             found = {kind: quality(on.truth, by).map for kind, by in distances(on, coder)}

@@ -1,6 +1,6 @@
 """Multi-index tables against our own scan, on codes of real rows, in the same run.
 
-    STREAMBITS_DATA=folder python benchmarks/multi_index.py [--codes 10000000] [--threads 2]
+    STREAMBITS_DATA=folder python -m benchmarks.multi_index [--codes 10000000] [--threads 2]
 
 The rows of a data set, drawn with replacement and moved by noise of a share of each column's
 standard deviation, in the codes of a learner of `ssbc` that saw 50,000 of them; queries are other
@@ -20,8 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from paper import datasets
 from streambits._threads import one_blas_thread
-from streambits.evaluation import datasets
 from streambits.index import scan
 from streambits.index.multi_index import Tables
 

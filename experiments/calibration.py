@@ -1,6 +1,6 @@
 """How Hamming distances of four epochs are best brought to one scale.
 
-    python experiments/calibration.py [--data sift mnist dsads] [--seeds 0 1 2]
+    python -m experiments.calibration [--data sift mnist dsads] [--seeds 0 1 2]
 
 Four epochs of equal length, each coded by the coder that learned it, as in `drift.py`; recall of
 the true 10 nearest in the first 100, over that of the index that is encoded again by the last
@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from drift import BITS, SETTINGS, board  # type: ignore[import-not-found]
 from scipy.spatial.distance import cdist
 
 import streambits as sb
+from experiments.drift import BITS, SETTINGS, board
+from paper import datasets
 from streambits.epochs.calibration import Calibration, curve, tables
 from streambits.epochs.coder_set import SAMPLE
-from streambits.evaluation import datasets, truth
+from streambits.evaluation import truth
 from streambits.features import nearest
 
 Scale = Callable[["Epoch"], Any]

@@ -1,6 +1,6 @@
 """The quality that issue 2 asks for: MAP at the end of the stream and online, steadiness, shards.
 
-    STREAMBITS_DATA=folder python experiments/core.py [--seeds 3]
+    STREAMBITS_DATA=folder python -m experiments.core [--seeds 3]
 
 Protocol: landmarks are a uniform sample disjoint from the stream, the stream is shuffled, MAP is
 tie-aware at sigma_30 of the landmarks over 1000 queries drawn from the stream. Online means
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import streambits as sb
-from streambits.evaluation import datasets, metrics, truth
+from paper import datasets
+from streambits.evaluation import quality, truth
 
 BARS = {  # bits, and the MAP to reach
     "uniform": (64, 0.93),
@@ -34,7 +35,7 @@ def measure(name: str, seed: int, build: Callable[..., sb.Learner] = sb.ssbc) ->
     queries = truth.draw_queries(1000, len(rows), seed=seed)
 
     def score(codes: sb.Codes) -> float:
-        return metrics.mean_average_precision(codes, rows, queries, threshold)
+        return quality.mean_average_precision(codes, rows, queries, threshold)
 
     pieces = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
     end = score(build(train, bits, seed=seed).learn(rows).coder().encode(rows))
@@ -42,7 +43,7 @@ def measure(name: str, seed: int, build: Callable[..., sb.Learner] = sb.ssbc) ->
     fixed = rows[np.random.default_rng(seed).choice(len(rows), FIXED, replace=False)]
 
     def watch(old: sb.Coder, new: sb.Coder) -> None:
-        changed.append(metrics.bits_changed(old.encode(fixed), new.encode(fixed)))
+        changed.append(quality.bits_changed(old.encode(fixed), new.encode(fixed)))
 
     online = sb.encode_online(build(train, bits, seed=seed), pieces, on_refresh=watch)
     strict = score(sb.Codes.concat([codes for _, codes in online]))

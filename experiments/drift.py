@@ -1,6 +1,6 @@
 """Changing streams: sorted, abrupt, gradual, recurring and stationary; what epochs buy and cost.
 
-    python experiments/drift.py [--part sorted abrupt ...] [--data uniform ...] [--seeds 0 1]
+    python -m experiments.drift [--part sorted abrupt ...] [--data uniform ...] [--seeds 0 1]
 
 Settings are in `drift.toml`. Prints one line a figure: the mean over seeds, and the half-width of
 its 95 % interval (Student's t) where there are several.
@@ -19,14 +19,15 @@ import numpy as np
 import scipy.stats
 
 import streambits as sb
-from streambits._arrays import blocks
-from streambits.evaluation import datasets, truth
-from streambits.evaluation.bits import bits_changed
-from streambits.evaluation.streaming import (
+from experiments._drift import (
     mean_precision,
     online_distances,
     streamed,
 )
+from paper import datasets
+from streambits._arrays import blocks
+from streambits.evaluation import truth
+from streambits.evaluation.bits import bits_changed
 from streambits.features import nearest
 from streambits.online import REFRESH
 
@@ -55,7 +56,7 @@ def rivals(rows: Any, landmarks: int, seed: int) -> Iterator[tuple[str, sb.Codes
     yield "lsh, right mean", sb.lsh(whole, BITS, seed=seed).coder().encode(rows)
     if rows.shape[1] >= BITS:
         yield "osh", sb.osh(first[:landmarks], BITS, seed=seed).learn(rows).coder().encode(rows)
-        from streambits.interop.faiss import Rival  # noqa: PLC0415 - an extra
+        from paper.faiss_codes import Rival  # noqa: PLC0415 - an extra
 
         packed = Rival("itq", first, BITS).encode(rows)
         yield "FAISS ITQ frozen", sb.Codes.known(packed, BITS)

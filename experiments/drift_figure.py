@@ -1,6 +1,6 @@
 """A picture of a stream that changes: MAP of the latest rows, bits changed, epochs published.
 
-    python experiments/drift_figure.py docs/drift.png
+    python -m experiments.drift_figure docs/drift.png
 
 Covertype sorted by its first principal component, and MNIST that goes from two classes to the other
 eight after half of the rows. Every 1000 rows, 100 of the latest 1000 are searched for among
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from drift import regimes  # type: ignore[import-not-found]
 
 import streambits as sb
-from streambits.evaluation import datasets, figures, truth
+from experiments._drift import Streamed, mean_precision, online_distances
+from experiments.drift import regimes
+from paper import datasets
+from paper.report import plots
+from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
-from streambits.evaluation.streaming import Streamed, mean_precision, online_distances
 from streambits.features import nearest
 
 BITS, STEP, FROZEN, SEED = 64, 1000, 5000, 0
@@ -79,7 +81,7 @@ def _distances(codes: sb.Codes, some: Any) -> Any:
 
 
 def main() -> None:
-    figure = figures.new(10, 7.5)
+    figure = plots.new(10, 7.5)
     axes = figure.subplots(3, 2, sharex="col")
     for column, (title, (rows, landmarks, threshold)) in zip(
         axes.T, streams().items(), strict=True

@@ -1,6 +1,6 @@
 """How far the two models that an `online` job leaves are apart.
 
-python experiments/job_models.py
+python -m experiments.job_models
 
 Of the last epoch of a stream, the share of bits in which they differ: the last coder
 (coders.safetensors) and the final model (model.safetensors), and the codes that were given out
@@ -10,8 +10,8 @@ and those that the model gives.
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.evaluation import datasets
-from streambits.evaluation.datasets import Rows
+from paper import datasets
+from paper.datasets import Rows
 from streambits.jobs.online import Online
 from streambits.jobs.settings import Settings
 from streambits.model.codes import Coded

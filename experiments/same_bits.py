@@ -1,6 +1,6 @@
 """SHA-256 of the codes for several batch sizes and numbers of threads: one line, if all is well.
 
-python experiments/same_bits.py
+python -m experiments.same_bits
 """
 
 import hashlib
@@ -8,8 +8,8 @@ import hashlib
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
-from streambits.evaluation import datasets
-from streambits.evaluation.datasets import Rows
+from paper import datasets
+from paper.datasets import Rows
 
 BATCHES, THREADS = (1, 7, 256, 4096), (1, 2)
 

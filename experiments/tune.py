@@ -1,6 +1,6 @@
 """What `tune` chooses from a sample of 5000 rows, against the full grid on the whole stream.
 
-    STREAMBITS_DATA=folder python experiments/tune.py [--data uniform sift] [--queries 500]
+    STREAMBITS_DATA=folder python -m experiments.tune [--data uniform sift] [--queries 500]
 
 For each data set and target: every choice that `tune` considers is learned from the whole stream
 and measured on it; the table shows the default, the tuned choice and the best of the grid.
@@ -12,7 +12,8 @@ import time
 import numpy as np
 
 import streambits as sb
-from streambits.evaluation import datasets, metrics, truth
+from paper import datasets
+from streambits.evaluation import quality, truth
 from streambits.tune import TARGETS, Choice, choices, tune
 
 SHORT = ("cbm", "dsads")  # 32 bits; the others have 64
@@ -32,18 +33,18 @@ class Board:
         self.threshold = sb.nearest(30).distance(self.sample[: self.landmarks])
         places = truth.draw_queries(queries, len(self.rows), seed=seed)
         self.truth = truth.find(self.rows, places, self.threshold)
-        self.found: dict[Choice, metrics.Quality] = {}
+        self.found: dict[Choice, quality.Quality] = {}
 
-    def measure(self, choice: Choice) -> metrics.Quality:
+    def measure(self, choice: Choice) -> quality.Quality:
         """Learn the stream with this choice, and search it."""
         if choice not in self.found:
             try:
                 train = choice.train(self.sample, self.seed)
                 learner = choice.build(train, self.bits, self.seed)
                 codes = learner.learn(self.rows).coder().encode(self.rows)
-                got = metrics.quality(self.truth, lambda some: codes[some].hamming(codes))
+                got = quality.quality(self.truth, lambda some: codes[some].hamming(codes))
             except sb.errors.InputError:
-                got = metrics.Quality(-1.0, -1.0)
+                got = quality.Quality(-1.0, -1.0)
             self.found[choice] = got
         return self.found[choice]
 

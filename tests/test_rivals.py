@@ -7,7 +7,7 @@ from scipy import integrate, stats
 import streambits as sb
 from streambits import Cosines, Eigenfunctions, Fixed, Spheres
 from streambits.errors import InputError
-from streambits.evaluation.metrics import average_precision
+from streambits.evaluation.quality import average_precision
 from streambits.scoring import scorer
 
 RIVALS = {

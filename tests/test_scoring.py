@@ -6,7 +6,7 @@ import pytest
 import streambits as sb
 from streambits import Codes
 from streambits.errors import EpochError, InputError
-from streambits.evaluation.metrics import average_precision
+from streambits.evaluation.quality import average_precision
 from streambits.scoring import Asymmetric, ProductAffinity, scorer, spherical_distance
 
 

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 import streambits as sb
 from streambits.errors import InputError, MergeError
-from streambits.evaluation.compare import contest
+from streambits.evaluation.quality import mean_average_precision
 
 WIDTH = 12
 
@@ -157,10 +157,13 @@ def test_random_fourier_features_have_the_kernel_as_their_products():
 
 
 def test_rff_fd_ranks_better_than_lsh_on_uniform():
-    small = contest("uniform", 300, 4000, queries=200)
-    train, rows = small.stream
+    drawn = np.random.default_rng(0).random((4300, 50)) / np.arange(1, 51) ** 2
+    train, rows = np.split(drawn.astype(np.float32), [300])
+    sigma = sb.nearest(30).distance(train)
     learned, planes = (
-        small.score(method(train, 32).learn(rows).coder().encode(rows))
+        mean_average_precision(
+            method(train, 32).learn(rows).coder().encode(rows), rows, np.arange(200), sigma
+        )
         for method in (sb.rff_fd, sb.lsh)
     )
     assert learned > planes + 0.1

@@ -3,6 +3,8 @@
 `streambits.methods` is the file to read first.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from streambits import errors
 from streambits.diagnose import diagnose
 from streambits.epochs.coder_set import Coders
@@ -49,6 +51,9 @@ from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, Hadamar
 from streambits.storage import load, save
 from streambits.tune import tune
 
+if TYPE_CHECKING:
+    from streambits.evaluation.evaluate import evaluate
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -78,6 +83,7 @@ __all__ = [
     "encode_online",
     "encode_stream",
     "errors",
+    "evaluate",
     "exact_d",
     "exact_r",
     "frosh",
@@ -103,3 +109,14 @@ __all__ = [
     "tune",
     "unifdiag",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """`evaluate`, imported when it is first used: nothing else needs what it imports."""
+        if name != "evaluate":
+            raise AttributeError(f"module 'streambits' has no attribute {name!r}")
+        from streambits.evaluation.evaluate import evaluate  # noqa: PLC0415
+
+        return evaluate

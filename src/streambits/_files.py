@@ -80,3 +80,17 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync_folder(folder.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Raise now what writing `path` by `replacing` would raise later; leaves nothing behind."""
+    beside = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.new")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        beside.write_bytes(b"")
+        beside.unlink()
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}): choose another place"
+        ) from error

@@ -1,19 +1,22 @@
 """What a sample says about landmarks and bandwidth, before anything is learned."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from streambits._arrays import Array, as_rows, to_numpy
+from streambits._arrays import Array, as_rows, blocks, double, to_numpy
 from streambits.errors import InputError
-from streambits.evaluation.theory import columns
-from streambits.features import Bandwidth
+from streambits.features import Bandwidth, GaussianAffinity
 from streambits.features.bandwidth import denominator
 
 LEAST, MOST = 50, 4000  # rows
 LANDMARKS = 500  # rows that the bandwidth is taken from: as many as `tune` takes
 UNEVEN = 100.0  # ratio: centres clearly help sparse rows at 600 and more, not at 90 and less
 REPEATED = 0.1  # share of near-duplicates
+BLOCK = 1024  # rows of W at a time
+SPARSE = 0.1  # the paper's sparsity distance is 0.1 sigma / ln n
+ALONE = 0.01  # sum of squared affinities below which a row has no other near it
 NARROW, WIDE = 0.5, 2.0  # rank, as a share of n; and in directions
 
 
@@ -87,3 +90,47 @@ def diagnose(sample: Array, *, bandwidth: Bandwidth | float | None = None) -> Di
     rows = rows[np.random.default_rng(0).permutation(len(rows))[:MOST]]
     found = columns(rows, denominator(bandwidth, rows[:LANDMARKS]))._asdict()
     return Diagnosis(**{name: found[name] for name in Diagnosis._fields})
+
+
+class Columns(NamedTuple):
+    """How evenly the columns of W weigh.
+
+    ratio: C_max / C_min, which Lemma 1 bounds by a power of log n for sparse points; coherence:
+    C_max over the mean of C, from 1 to n: what Lemma 2 needs of it, the number of landmarks
+    grows with it. distance: the sparsity distance, 0.1 sqrt(bandwidth) / ln n; duplicates: the
+    share of points with another one within it. alone: the share without another one near.
+    rank: n^2 / ||W||_F^2, from 1 (all affinities are 1) to n (all but the diagonal are 0): how
+    many directions W effectively has.
+    """
+
+    n: int
+    bandwidth: float
+    ratio: float
+    coherence: float
+    distance: float
+    duplicates: float
+    alone: float
+    rank: float
+
+
+def columns(points: Array, bandwidth: Bandwidth | float | None = None) -> Columns:
+    """Lemma 1 on these points (n, d), n >= 3. Costs n^2 d; memory 1024 n."""
+    rows = to_numpy(double(points))
+    features, n = GaussianAffinity(rows, bandwidth), len(rows)
+    least = math.exp(-((SPARSE / math.log(n)) ** 2))  # the affinity at the sparsity distance
+    norms, twins = [], []
+    for block in blocks(rows, BLOCK):
+        w = features(block)
+        norms.append(np.vecdot(w, w))
+        twins.append((w >= least).sum(axis=1) > 1)  # itself is one
+    c = np.concatenate(norms)
+    return Columns(
+        n,
+        features.bandwidth,
+        float(c.max() / c.min()),
+        float(c.max() / c.mean()),
+        SPARSE * math.sqrt(features.bandwidth) / math.log(n),
+        float(np.concatenate(twins).mean()),
+        float((c < 1 + ALONE).mean()),
+        float(n / c.mean()),
+    )

@@ -10,8 +10,6 @@ import numpy as np
 
 from streambits._arrays import Array, as_choice, as_count, as_number, as_rows, as_seed, to_numpy
 from streambits.errors import InputError, RankError
-from streambits.evaluation.metrics import quality
-from streambits.evaluation.truth import Truth, draw_queries, find
 from streambits.features import centres, nearest
 from streambits.methods import linear, ssbc
 from streambits.model.codes import as_bits
@@ -170,7 +168,10 @@ def _affordable(
 
 
 class _Judge:
-    """Learns one half of a sample and scores choices on the other."""
+    """Learns one half of a sample and scores choices on the other.
+
+    It imports what measures when it is used: `import streambits` loads no evaluation.
+    """
 
     def __init__(
         self, halves: tuple[Array, Array], bits: int, *, target: str, radius: float, seed: int
@@ -178,10 +179,14 @@ class _Judge:
         self._learned, self._held = halves
         self._bits, self._target, self._seed = bits, target, seed
         self._trains: dict[tuple[bool, str], Array] = {}
+        from streambits.evaluation.truth import draw_queries, find  # noqa: PLC0415 - as above
+
         queries = draw_queries(QUERIES, len(self._held), seed=seed)
-        self._truth: Truth = find(self._held, queries, radius, closest=CLOSEST)
+        self._truth = find(self._held, queries, radius, closest=CLOSEST)
 
     def score(self, choice: Choice) -> Trial:
+        from streambits.evaluation.quality import quality  # noqa: PLC0415 - as above
+
         start = time.perf_counter()
         key = (choice.kernel, choice.landmarks)
         if key not in self._trains:

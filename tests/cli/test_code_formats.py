@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.sinks import open_sink
+from streambits.io.codes import open_sink
 
 PLACES = {
     "jsonl": ("x.jsonl", "x.jsonl", ".x.jsonl.digest"),

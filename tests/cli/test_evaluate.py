@@ -1,222 +1,93 @@
-"""`streambits evaluate` on a tiny grid: stopped, killed, gone on with, and asked wrongly."""
+"""`streambits evaluate` as a user calls it: a model or a job, and rows."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
+import numpy as np
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
 
-from streambits.cli import evaluate as verb
-from streambits.cli import remaining
-from streambits.cli.main import app
-from streambits.evaluation.cells import Cell
+import streambits as sb
 
-SCRIPT = Path(sys.executable).with_name("streambits")
-TINY = """
-queries = 30
-[[cells]]
-streams = ["uniform"]
-methods = ["lsh", "ssbc", "mdsh"]
-bits = [8]
-seeds = [0, 1, 2, 3, 4, 5]
-[theory]
-data = ["uniform"]
-rows = 200
-"""
-COUNT = 18
+ROWS = np.random.default_rng(0).random((1500, 6), dtype=np.float32)
+FEW = ("--lengths", "8,16")
 
 
 @pytest.fixture
-def grid(tmp_path):
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
+def rows(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    return tmp_path / "rows.npy"
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.safetensors"
+    sb.save(sb.ssbc(ROWS[:100], 16).learn(ROWS), path)
     return path
 
 
-def start(grid, out, *more):
-    command = [SCRIPT, "evaluate", "--grid", grid, "--out", out, "--workers", "2", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_figures_are_those_of_the_library(command, model, rows):
+    done = command("evaluate", model, rows, *FEW, "--json")
+    assert done.code == 0, done.err
+    assert done.out.count("\n") == 1
+    got = done.json
+    assert (got["queries"], got["rows"], got["columns"], got["k"]) == (300, 1200, 6, 10)
+    assert [one["bits"] for one in got["lengths"]] == [8, 16]
+    assert list(got["model"]["recall"]) == ["10", "20", "50", "100", "200"]
+    assert got["lengths"][1] == got["model"]
+    assert got["lengths"][0]["recall"]["10"] < got["model"]["recall"]["10"]
+    assert got["advice"].startswith("16 bits reach")
+    assert len(got["bits"]["balance"]) == 16
 
 
-def finished(out):
-    return {path: path.stat().st_mtime_ns for path in (out / "results").glob("uniform-*.json")}
+def test_people_get_a_table_advice_and_a_page(command, model, rows, tmp_path):
+    page = tmp_path / "page.html"
+    done = command("evaluate", model, rows, *FEW, "--html", page)
+    assert done.code == 0, done.err
+    assert "first 10" in done.out
+    assert "re-rank" in done.out
+    assert "16 bits reach" in done.out
+    assert "learning codes of 8 bits" in done.err
+    assert page.read_text().startswith("<!doctype html>")
+    assert done.err.splitlines()[-1] == f"page: {page}"
 
 
-def wait_for(running, out, count):
-    """Until so many cells are done."""
-    while len(finished(out)) < count:
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.01)
+@pytest.mark.parametrize("verb", ["learn", "online"])
+def test_the_folder_of_a_job(command, rows, tmp_path, verb):
+    job = command(verb, rows, "--bits", 16, "--landmarks", 50, "--out", tmp_path / "job", "--quiet")
+    assert job.code == 0, job.err
+    done = command("evaluate", tmp_path / "job", rows, *FEW, "--json")
+    assert done.code == 0, done.err
+    assert all("recall" in one for one in done.json["lengths"])
 
 
-def children(pid):
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in task.read_text().split()]
-    return found
+def test_queries_and_columns_of_ones_own(command, tmp_path):
+    head = "id,a,b,c\n"
+    lines = [f"{i},{a},{b},{c}\n" for i, (a, b, c) in enumerate(ROWS[:500, :3])]
+    (tmp_path / "rows.csv").write_text(head + "".join(lines[50:]))
+    (tmp_path / "queries.csv").write_text(head + "".join(lines[:50]))
+    sb.save(sb.ssbc(ROWS[:100, :2], 8).learn(ROWS[:, :2]), tmp_path / "m.safetensors")
+    done = command(
+        "evaluate", tmp_path / "m.safetensors", tmp_path / "rows.csv",
+        "--queries", tmp_path / "queries.csv", "--columns", "a,b", "--ids", "id",
+        "--lengths", "", "--k", 5, "--sample", 400, "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    got = done.json
+    assert (got["queries"], got["rows"], got["columns"], got["k"]) == (50, 400, 2, 5)
+    assert got["lengths"] == []
 
 
-def alive(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+def test_mistakes_are_one_line(fails, model, rows, tmp_path):
+    np.save(tmp_path / "wide.npy", ROWS[:, :4])
+    np.save(tmp_path / "few.npy", ROWS[:8])
+    sb.save(sb.HammingIndex(8), tmp_path / "x.index")
+    assert "have 4 numbers" in fails("evaluate", model, tmp_path / "wide.npy")
+    assert "8 rows" in fails("evaluate", model, tmp_path / "few.npy")
+    assert "does not exist" in fails("evaluate", model, tmp_path / "none.npy")
+    assert "none.safetensors" in fails("evaluate", tmp_path / "none.safetensors", rows)
+    assert "an index" in fails("evaluate", tmp_path / "x.index", rows)
+    missing = tmp_path / "none" / "page.html"
+    told = fails("evaluate", model, rows, "--html", missing)
+    assert "cannot be written" in told
 
 
-def test_a_run_that_was_stopped_and_killed_goes_on(grid, tmp_path):
-    out = tmp_path / "report"
-    running = start(grid, out)
-    wait_for(running, out, 1)
-    running.send_signal(signal.SIGINT)
-    stdout, stderr = running.communicate(timeout=60)
-    assert (running.returncode, stdout) == (130, "")
-    assert "Traceback" not in stderr
-    assert stderr.splitlines()[-1].startswith("stopped: ")
-    assert stderr.splitlines()[-1].endswith(
-        f"of {COUNT} cells are done; the same command goes on from here"
-    )
-    before = finished(out)
-
-    running = start(grid, out)
-    wait_for(running, out, len(before) + 1)
-    workers = children(running.pid)
-    running.kill()
-    running.communicate(timeout=60)
-    deadline = time.monotonic() + 30
-    while any(map(alive, workers)):
-        assert time.monotonic() < deadline, "workers outlive their parent"
-        time.sleep(0.05)
-    between = finished(out)
-    assert before.items() <= between.items()
-    assert len(between) < COUNT
-
-    running = start(grid, out, "--json")
-    stdout, stderr = running.communicate(timeout=120)
-    assert running.returncode == 0, stderr
-    assert f"{len(between)} of {COUNT} cells" in stderr
-    assert between.items() <= finished(out).items()  # not one of them was done again
-    assert len(finished(out)) == COUNT
-    got = json.loads(stdout)
-    assert stdout.count("\n") == 1
-    assert got["cells"] == COUNT
-    assert Path(got["report"]).read_text().startswith("<!doctype html>")
-    assert Path(got["table"]).exists()
-    assert Path(got["picture"]).read_bytes().startswith(b"\x89PNG")
-    verdicts = {claim["claim"]: claim["verdict"] for claim in got["claims"]}
-    assert verdicts["Frequent Directions"] == "holds"
-    assert verdicts["highest precision"] == "not measured"
-
-    everything = {p: p.stat().st_mtime_ns for p in (out / "results").iterdir()}
-    again = CliRunner().invoke(app, ["evaluate", "--grid", str(grid), "--out", str(out)])
-    assert again.exit_code == 0, again.stderr
-    assert {p: p.stat().st_mtime_ns for p in (out / "results").iterdir()} == everything
-    assert "not measured" in again.stdout
-    assert f"report: {out / 'index.html'}" in again.stdout
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)])
-
-
-@pytest.mark.parametrize("arguments", [(), ("quick", "--grid", "mine.toml"), ("full",)])
-def test_wrong_use_is_exit_2(arguments):
-    assert call(*arguments).exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ("cells = [", "is not TOML"),
-        (TINY.replace('"lsh"', '"lsj"'), "methods has 'lsj'; choose from"),
-        (TINY.replace("bits = [8]", ""), "has no bits"),
-    ],
-)
-def test_a_bad_grid_is_one_sentence(grid, tmp_path, content, complaint):
-    grid.write_text(content)
-    done = call("--grid", grid, "--out", tmp_path / "report")
-    assert done.exit_code == 1
-    assert complaint in str(done.exception)
-    assert done.stdout == ""
-    assert not (tmp_path / "report").exists()
-
-
-def test_missing_data_are_one_sentence(grid, tmp_path):
-    grid.write_text(TINY.replace('["uniform"]', '["pamap2 small"]', 1))
-    done = call("--grid", grid, "--out", tmp_path / "report", "--data", tmp_path)
-    assert done.exit_code == 1
-    assert "the data set pamap2 is read from" in str(done.exception)
-    assert str(tmp_path) in str(done.exception)
-
-
-def test_data_left_out_are_told(grid, tmp_path, monkeypatch):
-    grid.write_text(TINY.replace('["uniform"]', '["uniform", "pamap2"]', 1))
-    monkeypatch.setattr(verb, "run", lambda plan, *_: (_ for _ in ()).throw(KeyError(str(plan))))
-    done = call("--grid", grid, "--out", tmp_path / "report", "--data", tmp_path)
-    assert "left out: PAMAP2, its data are not here\n" in done.stderr
-    assert "pamap2" in str(done.exception)
-
-
-def test_an_unwritable_place_is_told_before_the_work(grid, tmp_path):
-    (tmp_path / "file").touch()
-    done = call("--grid", grid, "--out", tmp_path / "file")
-    assert done.exit_code == 1
-    assert "cannot be made" in str(done.exception)
-
-
-@pytest.fixture(autouse=True)
-def _same_surroundings(monkeypatch):
-    """--data sets a variable for the workers: it is put back after each test."""
-    monkeypatch.setenv("STREAMBITS_DATA", os.environ.get("STREAMBITS_DATA", "data"))
-
-
-# What remains
-
-
-def test_what_remains_is_told_with_what_runs(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(remaining.time, "monotonic", lambda: now[0])
-    cells = [Cell("digits", "lsh", 8, seed) for seed in range(4)]
-    state = remaining.Remaining(cells, done=6, workers=2)
-    assert (
-        str(state) == "6 of 10 cells, now digits, LSH, 8 bits, seed 0; digits, LSH, 8 bits, seed 1"
-    )
-    now[0] = 30.0
-    state.finish(cells[0])
-    assert str(state).startswith("7 of 10 cells, 90 s left, now digits, LSH, 8 bits, seed 1;")
-    for cell in cells:
-        state.finish(cell)
-    assert str(state) == "10 of 10 cells, 0 s left"
-
-
-def test_large_streams_count_for_more_time():
-    assert remaining.cost(Cell("mnist", "lsh", 8)) > 10 * remaining.cost(Cell("cbm", "lsh", 8))
-
-
-def test_a_cell_in_words():
-    cell = Cell("cbm", "ssbc", 32, 1, "sorted", "sigma_all", "online")
-    assert (
-        remaining.describe(cell) == "cbm, SSBC (ours), 32 bits, sorted, sigma_all, online, seed 1"
-    )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(None, ""), (5.2, "5 s left"), (240, "4 min left"), (9000, "2.5 h left")],
-)
-def test_durations(seconds, words):
-    assert remaining.duration(seconds) == words
-
-
-def test_the_live_display_has_a_bar(capsys):
-    console = Console(force_terminal=True, width=100, no_color=True)
-    cells = [Cell("digits", "lsh", 8, seed) for seed in range(2)]
-    with remaining.remaining(console, cells, 0, 1) as tell:
-        tell(cells[0])
-    assert "1 of 2 cells" in capsys.readouterr().out
+@pytest.mark.parametrize("lengths", ["8,many", "8;16"])
+def test_lengths_that_are_no_numbers_are_wrong_use(command, model, rows, lengths):
+    assert command("evaluate", model, rows, "--lengths", lengths).code == 2

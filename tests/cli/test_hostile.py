@@ -110,19 +110,6 @@ def test_a_description_of_a_job(fails, tmp_path, content):
     assert "job.json" in fails("inspect", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "content", [b"{}", b"[]", b"null", DEEP.encode(), b'{"figures": {}}', b'{"digest": "0"}']
-)
-def test_results(fails, tmp_path, content):
-    (tmp_path / "x.toml").write_text('[[cells]]\nstreams=["uniform"]\nmethods=["lsh"]\nbits=[8]\n')
-    folder = tmp_path / "report/results"
-    folder.mkdir(parents=True)
-    cell = sb.evaluation.cells.Cell("uniform", "lsh", 8)
-    sb.evaluation.runs.file_of(folder, cell).write_bytes(content)
-    told = fails("evaluate", "--grid", tmp_path / "x.toml", "--out", tmp_path / "report")
-    assert "delete it, and run again" in told
-
-
 def test_coders_of_no_epoch(command, tmp_path):
     sb.save(sb.Coders(), tmp_path / "coders.safetensors")
     assert command("inspect", tmp_path / "coders.safetensors").code == 0

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import average_precision_score
 
 from streambits import Codes
-from streambits.evaluation.metrics import average_precision, mean_average_precision
+from streambits.evaluation.quality import average_precision, mean_average_precision
 
 
 def precision_of_order(near):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambits import Codes
-from streambits.evaluation import metrics, truth
+from streambits.evaluation import quality, truth
 
 RNG = np.random.default_rng(1)
 ROWS = RNG.random((300, 5))
@@ -23,7 +23,7 @@ def test_truth_is_brute_force_without_the_query_itself():
 
 
 def test_true_distances_are_a_perfect_ranking():
-    found = metrics.quality(TRUTH, lambda some: EXACT[some], first=20)
+    found = quality.quality(TRUTH, lambda some: EXACT[some], first=20)
     assert found.map == pytest.approx(1, abs=0.01)  # real distances are sorted into levels
     assert found.recall == 1
 
@@ -32,7 +32,7 @@ def test_infinite_distances_come_last():
     def far(some):
         return np.where(EXACT[some] <= 0.4, EXACT[some], np.inf)
 
-    assert metrics.quality(TRUTH, far).map == pytest.approx(1, abs=0.01)
+    assert quality.quality(TRUTH, far).map == pytest.approx(1, abs=0.01)
 
 
 @given(
@@ -47,14 +47,14 @@ def test_expected_recall_is_the_mean_over_all_tie_orders(distances, closest, fir
         len(set(sorted(order, key=lambda i: distances[i])[:first]) & closest) / len(closest)
         for order in itertools.permutations(range(n))
     ]
-    found = metrics.expected_recall(np.array([distances]), np.array([wanted]), first, 4)
+    found = quality.expected_recall(np.array([distances]), np.array([wanted]), first, 4)
     assert found == pytest.approx(np.mean(hits))
 
 
 def test_hamming_quality_agrees_with_mean_average_precision():
     codes = Codes.from_bits(ROWS > 0.5)
-    found = metrics.quality(TRUTH, lambda some: codes[some].hamming(codes))
-    expected = metrics.mean_average_precision(codes, ROWS, QUERIES, 0.4)
+    found = quality.quality(TRUTH, lambda some: codes[some].hamming(codes))
+    expected = quality.mean_average_precision(codes, ROWS, QUERIES, 0.4)
     assert found.map == pytest.approx(expected)
 
 
@@ -66,14 +66,14 @@ def test_quality_is_of_the_first_threshold_and_of_as_many_places_as_asked(first)
     def distances(some):
         return codes[some].hamming(codes)
 
-    got = metrics.quality(found, distances, first=first)
-    assert got.map == pytest.approx(metrics.mean_average_precision(codes, ROWS, QUERIES, 0.4))
-    ranked = metrics.quality(found, lambda some: EXACT[some], first=first)
+    got = quality.quality(found, distances, first=first)
+    assert got.map == pytest.approx(quality.mean_average_precision(codes, ROWS, QUERIES, 0.4))
+    ranked = quality.quality(found, lambda some: EXACT[some], first=first)
     assert ranked.recall == pytest.approx(first / 10)
 
 
 def test_a_hundred_places_are_looked_at_unless_said_otherwise():
     rows = np.arange(400.0)[:, None]
     found = truth.find(rows, np.array([0]), 1.0, closest=200)
-    got = metrics.quality(found, lambda some: abs(rows[some] - rows.T).astype(int))
+    got = quality.quality(found, lambda some: abs(rows[some] - rows.T).astype(int))
     assert got.recall == pytest.approx(0.5)

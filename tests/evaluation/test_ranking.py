@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
+from streambits.evaluation.histograms import histogram
 from streambits.evaluation.ranking import (
     RECALLS,
     average_precisions,
@@ -13,7 +14,6 @@ from streambits.evaluation.ranking import (
     precisions_at,
     recalls_at,
 )
-from streambits.evaluation.tally import histogram
 
 
 def tallied(distances, near, levels):

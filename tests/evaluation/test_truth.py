@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import cdist
 
-from streambits.evaluation.truth import draw_queries, find, paper_thresholds
+from streambits.evaluation.truth import draw_queries, find, true_neighbours
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -73,10 +73,15 @@ def test_one_threshold_unpacks_as_queries_near_and_closest():
     np.testing.assert_array_equal(near, truth.level == 1)
 
 
-def test_the_papers_thresholds():
-    thresholds = paper_thresholds(ROWS)
-    distances = squareform(pdist(ROWS))
-    near = np.sort(distances, axis=1)[:, 30].mean()
-    assert thresholds == pytest.approx(
-        {"sigma_30": near, "sigma_30 / 4": near / 4, "sigma_all": pdist(ROWS).mean()}
-    )
+def test_true_neighbours_are_the_k_nearest_of_queries_from_elsewhere():
+    queries = np.random.default_rng(9).random((130, ROWS.shape[1])).astype(np.float32)
+    near = true_neighbours(ROWS, queries, 7)
+    nearest = np.argsort(cdist(queries.astype(np.float64), ROWS), axis=1)[:, :7]
+    assert (near.sum(axis=1) == 7).all()
+    assert np.take_along_axis(near, nearest, axis=1).all()
+
+
+def test_rows_as_near_as_the_kth_are_true_neighbours_too():
+    rows = np.repeat(np.random.default_rng(8).random((40, 6)) + 1000, 3, axis=0)
+    near = true_neighbours(rows, rows[:3] + 1e-3, 2)
+    assert (near.sum(axis=1) == 3).all()

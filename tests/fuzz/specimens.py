@@ -20,11 +20,12 @@ from typer.main import get_command
 import streambits as sb
 import streambits.jobs.reader
 import streambits.jobs.run
+from paper import runs
+from paper.measure import Cell
 from streambits.cli import chosen
 from streambits.cli import main as cli
 from streambits.cli import settings as from_elsewhere
 from streambits.errors import StreambitsError
-from streambits.evaluation import runs
 from streambits.interop import faiss
 from streambits.io.codes import table as parquet
 from streambits.io.codes.code_files import read_codes, write_codes
@@ -210,7 +211,7 @@ def settings_read(path, _):
 
 
 def results_read(path, _):
-    cell = sb.evaluation.cells.Cell("mnist", "ssbc", BITS)
+    cell = Cell("mnist", "ssbc", BITS)
     [found] = runs.results([cell], path.parent)
     return json.dumps([found.figures, dict(found.made_with)])
 
@@ -381,7 +382,7 @@ def others(root):
     told = {"method": "ssbc", "bits": 64, "landmarks": 500, "whitening": 0.5, "rotation": "itq"}
     chosen.write(folder / "tuned.toml", told)
     yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
-    cell = sb.evaluation.cells.Cell("mnist", "ssbc", BITS)
+    cell = Cell("mnist", "ssbc", BITS)
     figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
     path = runs.file_of(folder, cell)
     runs.keep(path, {"cell": cell._asdict(), "figures": figures})

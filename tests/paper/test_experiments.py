@@ -1,4 +1,4 @@
-"""Section 5: thresholds, data sets, metrics. The figures come with a later change."""
+"""Section 5: thresholds, data sets, quality. The figures come with a later change."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import scipy.stats
 from scipy.spatial.distance import pdist, squareform
 
 import streambits as sb
-from streambits.evaluation import datasets, metrics, truth
+from paper import datasets
+from streambits.evaluation import quality, truth
 
 # Thresholds
 
@@ -160,7 +161,7 @@ def test_mean_average_precision_without_ties():
     distances, near = np.array([rng.permutation(40) for _ in range(6)]), rng.random((6, 40)) < 0.2
     near[:, 0] = True
     wanted = [average_precision(np.argsort(d), t) for d, t in zip(distances, near, strict=True)]
-    np.testing.assert_allclose(metrics.average_precision(distances, near, 40), wanted)
+    np.testing.assert_allclose(quality.average_precision(distances, near, 40), wanted)
 
 
 def test_mean_average_precision_is_the_mean_over_orders_of_ties():
@@ -168,7 +169,7 @@ def test_mean_average_precision_is_the_mean_over_orders_of_ties():
     rng = np.random.default_rng(1)
     distances, near = rng.integers(0, 4, 12), np.arange(12) % 3 == 0
     draws = [average_precision(np.lexsort((rng.random(12), distances)), near) for _ in range(20000)]
-    found = metrics.average_precision(distances[None], near[None], 4)[0]
+    found = quality.average_precision(distances[None], near[None], 4)[0]
     assert found == pytest.approx(np.mean(draws), abs=5 * np.std(draws) / 20000**0.5)
 
 
@@ -184,7 +185,7 @@ def test_similar_means_within_sigma():
 def score(learner, rows, sigma):
     codes = learner.learn(rows).coder().encode(rows)
     queries = truth.draw_queries(150, len(rows))
-    return metrics.mean_average_precision(codes, rows, queries, sigma)
+    return quality.mean_average_precision(codes, rows, queries, sigma)
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.evaluation import datasets, metrics, truth
+from paper import datasets
+from streambits.evaluation import quality, truth
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_streaming_from_a_source_that_is_read_once(rows, tmp_path):
 
 def score(codes, rows, sigma):
     queries = truth.draw_queries(150, len(rows))
-    return metrics.mean_average_precision(codes, rows, queries, sigma)
+    return quality.mean_average_precision(codes, rows, queries, sigma)
 
 
 def turning(learner, rows, refresh):
@@ -147,7 +148,7 @@ def test_bits_that_change_from_coder_to_coder():
         learner = sb.ssbc(train, 24, paper=paper)
 
         def compare(last, now, shares=shares):
-            shares.append(metrics.bits_changed(last.encode(rows[:300]), now.encode(rows[:300])))
+            shares.append(quality.bits_changed(last.encode(rows[:300]), now.encode(rows[:300])))
 
         for _ in sb.encode_online(learner, [rows], refresh=400, on_refresh=compare):
             pass

@@ -1,8 +1,6 @@
-"""`streambits evaluate`: the paper's experiments and more, with a report; it resumes."""
+"""`streambits evaluate`: how well a model's codes find the nearest of your own rows."""
 
 import json
-import os
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,125 +9,122 @@ from rich.console import Console
 from rich.table import Table
 
 import streambits
+from streambits._files import check_writable
 from streambits.cli import progress
-from streambits.cli.remaining import remaining
-from streambits.evaluation import datasets, figures, report, runs, theory_runs
-from streambits.evaluation.cells import STREAMS
-from streambits.evaluation.plan import GRIDS, Grid, read_grid
-from streambits.evaluation.streams import title
+from streambits.cli.models import CODERS, KEPT, MODEL, as_coder, check_width, find_model, open_model
+from streambits.cli.opening import names
+from streambits.cli.tune import draw
+from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
+from streambits.evaluation.evaluate import evaluate as measure
+from streambits.evaluation.page import headings, write_page
+from streambits.io.rows import open_source
+
+FIRST = (MODEL, CODERS, KEPT)  # a learner, if there is one: it can be learned at other lengths
 
 
-class Which(StrEnum):
-    """The grids that come with the package."""
-
-    paper = "paper"
-    quick = "quick"
+def _lengths(text: str) -> str:
+    if text and not all(part.strip().isdecimal() for part in text.split(",")):
+        raise typer.BadParameter("numbers of bits with commas between, such as 32,64,128")
+    return text
 
 
 def evaluate(
-    which: Annotated[
-        Which | None,
-        typer.Argument(help="paper: everything, for hours; quick: a first look, two minutes."),
-    ] = None,
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a job.")],
+    rows: Annotated[
+        str, typer.Argument(help="Rows: a file, a folder, a glob, or - for standard input.")
+    ],
     *,
-    out: Annotated[Path, typer.Option(help="Where the report and the results go.")] = Path(
-        "report"
-    ),
-    data: Annotated[Path | None, typer.Option(help="Where data files are looked for.")] = None,
-    download: Annotated[bool, typer.Option(help="Fetch data sets that are not here.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one a core.")] = None,
-    grid: Annotated[Path | None, typer.Option(help="A grid of your own (TOML).")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object: where things are, verdicts.")
-    ] = False,
+    queries: Annotated[
+        str | None,
+        typer.Option(help="Rows to search for. Default: 1,000 of the rows, which are held out."),
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Number of nearest rows to find.")] = 10,
+    lengths: Annotated[
+        str,
+        typer.Option(
+            callback=_lengths,
+            help="Numbers of bits to compare, with commas between; an empty text compares none.",
+        ),
+    ] = ",".join(map(str, LENGTHS)),
+    target: Annotated[
+        float, typer.Option(min=0.01, max=1, help="The recall that the advice aims at.")
+    ] = 0.95,
+    sample: Annotated[
+        int, typer.Option(min=2, help="Number of rows to use; of more, that many are drawn.")
+    ] = ROWS,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and the queries.")] = 0,
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns, with commas between.")
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="Name of the id column (not used as a feature).")
+    ] = None,
+    format: Annotated[  # noqa: A002 - what users call it
+        str | None, typer.Option(help="Format of the rows. Default: from the file name.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with plots to this file as well.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run the paper's experiments, and what goes beyond them, and write a report.
+    """Measure how well a model's codes find the true nearest neighbours among your rows.
 
-    Every result is kept in OUT/results: a run that was stopped goes on with what is missing.
+    Recall of the true nearest rows in the first answers and after re-ranking, mean average
+    precision (MAP), the same for shorter and longer codes of the same method, and how evenly the
+    bits are used.
+
+    Example: streambits evaluate job/ vectors.parquet --html evaluation.html
     """
-    if (which is None) == (grid is None):
-        raise typer.BadParameter("say paper or quick, or name a grid of your own with --grid")
-    if data is not None:
-        os.environ["STREAMBITS_DATA"] = str(data)  # the workers look there too
     console = progress.stderr()
-    plan = _plan(grid or GRIDS / f"{which}.toml", download, console)
-    written = run(plan, out, workers or os.cpu_count() or 1, console)
+    if html is not None:
+        check_writable(html)
+    path = find_model(str(model), model, FIRST)
+    found = open_model(path)
+
+    def read(name: str) -> Any:
+        source = open_source(name, columns=names(columns), ids=ids, format=format)
+        with progress.working(console, f"drawing at most {sample:,} rows from {source.name}"):
+            drawn = draw(source, sample, seed, console)
+        check_width(drawn.shape[1], as_coder(found), name, path)
+        return drawn
+
+    every, asked = read(rows), QUERIES if queries is None else read(queries)
+    chosen = [int(part) for part in lengths.split(",") if part.strip()]
+    console.print("searching exactly, and by the codes of the model", soft_wrap=True)
+    result = measure(
+        found,
+        every,
+        queries=asked,
+        k=k,
+        lengths=chosen,
+        target=target,
+        sample=sample,
+        seed=seed,
+        on_length=lambda bits: console.print(f"learning codes of {bits} bits"),
+    )
+    if html is not None:
+        write_page(result, html, f"Codes of {model} on {rows}")
     if as_json:
-        typer.echo(json.dumps(as_object(plan, written)))
-    else:
-        show(written, Console(highlight=False))
+        typer.echo(json.dumps({"streambits": streambits.__version__, **result.as_dict()}))
+        return
+    for part in shown(result):
+        Console(highlight=False).print(part, soft_wrap=isinstance(part, str), markup=False)
+    if html is not None:
+        console.print(f"page: {html}", soft_wrap=True, markup=False)
 
 
-def _plan(path: Path, download: bool, console: Console) -> Grid:
-    """The grid with the data there are; those that are missing are told, or fetched if asked."""
-    plan = read_grid(path)
-    if download and plan.absent:
-        for name in dict.fromkeys(STREAMS[stream][0] for stream in plan.absent):
-            datasets.load(name, download=True)
-        plan = read_grid(path)
-    if not plan.cells and plan.absent:
-        datasets.load(STREAMS[plan.absent[0]][0])  # says what is missing, and where to get it
-    for stream in plan.absent:
-        console.print(f"left out: {title(stream)}, its data are not here", soft_wrap=True)
-    for method in plan.unpacked:
-        console.print(f"left out: {method}, its package is not installed", soft_wrap=True)
-    return plan
-
-
-def run(plan: Grid, out: Path, workers: int, console: Console) -> report.Written:
-    """Measure what is missing and write the report; what could fail at the end is tried first."""
-    folder = out / "results"
-    runs.make(folder)
-    figures.check(out / "figure.png")
-    try:
-        todo = runs.missing(plan, folder)
-        with remaining(console, todo, len(plan.cells) - len(todo), workers) as tell:
-            runs.run(plan, folder, workers=workers, on_done=tell)
-        names = theory_runs.missing(plan, folder)
-        theory_runs.run(plan, folder, on_start=lambda name: _tell(console, name, names))
-    except KeyboardInterrupt:
-        done = len(plan.cells) - len(runs.missing(plan, folder))
-        told = f"stopped: {done:,} of {len(plan.cells):,} cells are done"
-        console.print(f"{told}; the same command goes on from here", soft_wrap=True)
-        raise typer.Exit(130) from None
-    with progress.working(console, "writing the report"):
-        return report.write(plan, folder, out)
-
-
-def _tell(console: Console, name: str, names: list[str]) -> None:
-    console.print(f"theory: {name}, {names.index(name) + 1} of {len(names)}")
-
-
-def show(written: report.Written, console: Console) -> None:
-    """The verdicts for people."""
-    table = Table("claim", "who", "verdict", title="What the paper says, measured")
-    for finding in written.findings:
-        condition = f", {finding.verdict.condition}" if finding.verdict.condition else ""
-        verdict = f"{finding.verdict.word}{condition}"
-        table.add_row(finding.claim.name, finding.who, verdict)
-    console.print(table)
-    for name, path in (("report", written.page), ("table", written.table)):
-        console.print(f"{name}: {path}", soft_wrap=True)
-    console.print(f"picture: {written.picture}", soft_wrap=True)
-
-
-def as_object(plan: Grid, written: report.Written) -> dict[str, Any]:
-    """The verdicts for programs."""
-    return {
-        "streambits": streambits.__version__,
-        "report": str(written.page),
-        "table": str(written.table),
-        "picture": str(written.picture),
-        "cells": len(plan.cells),
-        "absent": plan.absent,
-        "claims": [
-            {
-                "claim": finding.claim.name,
-                "method": finding.method or None,
-                "verdict": finding.verdict.word,
-                "condition": finding.verdict.condition,
-                "measured": finding.measured,
-            }
-            for finding in written.findings
-        ],
-    }
+def shown(found: Evaluation) -> list[Table | str]:
+    """The table for people, why lengths are missing, and the advice."""
+    title = f"Recall of the {found.k} nearest: {found.queries:,} queries among {found.rows:,} rows"
+    table = Table(*headings(found), title=title)
+    for column in table.columns:
+        column.justify = "right"
+    for row in table_rows(found):
+        table.add_row(*row, style="bold" if row[0] == str(found.model.bits) else None)
+    reasons = [f"{one.bits} bits: {one.reason}" for one in found.lengths if one.reason]
+    use = found.use
+    bits = (
+        f"bits: mean imbalance {use.imbalance:.3f} (0 is best), {use.constant} constant, "
+        f"mean correlation {use.correlation:.3f}, largest {use.most:.3f}"
+    )
+    return [table, *reasons, bits, found.advice]

@@ -38,8 +38,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command(epilog="Example: streambits demo --out picture.png")(demo)
-app.command(epilog="Example: streambits evaluate quick --out report/")(evaluate)
+app.command(epilog="Example: streambits demo --out plot.svg")(demo)
+app.command()(evaluate)
 app.command(epilog="Example: streambits learn vectors/*.parquet --bits 64 --out model/")(learn)
 app.command(epilog="Example: streambits online vectors/*.parquet --bits 64 --out codes/")(online)
 app.command(epilog="Example: cat rows.csv | streambits encode model.safetensors -")(encode)

@@ -1,32 +1,17 @@
 """Where a long command stands, on stderr: live in a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
-from streambits.evaluation.online import Step
 from streambits.io.urls import without_urls
 
 
 def stderr() -> Console:
     """A console that writes no escape codes unless stderr is a terminal."""
     return Console(stderr=True, highlight=False)
-
-
-@contextmanager
-def streaming(console: Console, title: str) -> Iterator[Callable[[Step], None]]:
-    """Gives what to call at each refresh of a stream."""
-    if not console.is_interactive:
-        console.print(title)
-        yield lambda step: console.print("  " + ", ".join(_lines(step)), soft_wrap=True)
-        return
-    with Live(console=console) as live:
-        yield lambda step: live.update(_picture(title, step))
 
 
 @contextmanager
@@ -41,15 +26,10 @@ def working(console: Console, title: str) -> Iterator[None]:
         yield
 
 
-def _picture(title: str, step: Step) -> Table:
-    lines = Table.grid(expand=True)
-    for line in (title, ProgressBar(total=step.total, completed=step.rows), *_lines(step)):
-        lines.add_row(line)
-    return lines
-
-
-def _lines(step: Step) -> tuple[str, str]:
-    return (
-        f"{step.rows:,} of {step.total:,} rows, {step.rows / step.seconds:,.0f} rows/s",
-        f"certificate {step.certificate:.3g}, {step.changed:.2%} of bits changed",
-    )
+def duration(seconds: float | None) -> str:
+    """Time left in words; nothing if it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"

@@ -8,8 +8,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from streambits.cli.progress import stderr
-from streambits.cli.remaining import duration
+from streambits.cli.progress import duration, stderr
 from streambits.jobs.progress import Standing, Watcher
 
 EVERY = 5.0  # seconds between two lines

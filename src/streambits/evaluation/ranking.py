@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.evaluation.tally import Counts
+from streambits.evaluation.histograms import Counts
 
 RECALLS = tuple(np.linspace(0.05, 1, 20).round(2).tolist())
 

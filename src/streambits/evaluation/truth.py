@@ -7,23 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.features import all_pairs, nearest
-
 BLOCK = 100  # queries at a time
+EPS = 64 * float(np.finfo(np.float64).eps)
 
 
 def draw_queries(count: int, length: int, *, seed: int = 0) -> NDArray[np.intp]:
     """`count` different places among `length` rows."""
     return np.random.default_rng(seed).choice(length, min(count, length), replace=False)
-
-
-def paper_thresholds(train: NDArray[Any]) -> dict[str, float]:
-    """The paper's three distances below which rows are neighbours, from landmarks (m, d).
-
-    sigma_30: the mean distance to the 30th neighbour; sigma_all: the mean over all pairs.
-    """
-    near = nearest(30).distance(train)
-    return {"sigma_30": near, "sigma_30 / 4": near / 4, "sigma_all": all_pairs().distance(train)}
 
 
 @dataclass(frozen=True)
@@ -107,3 +97,39 @@ def _closest(squared: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     places = np.argpartition(squared, count - 1, axis=1)[:, :count]
     order = np.argsort(np.take_along_axis(squared, places, axis=1), axis=1)
     return np.take_along_axis(places, order, axis=1)
+
+
+def true_neighbours(rows: NDArray[Any], queries: NDArray[Any], k: int) -> NDArray[np.bool_]:
+    """Whether each row is among the k nearest of each query, found by exact search.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+        The database, of at least `k` rows.
+    queries : array of shape (q, d)
+        Rows that are not in the database.
+    k : int
+        Number of nearest rows.
+
+    Returns
+    -------
+    ndarray of bool, of shape (q, n)
+        At least `k` per query: all rows as near as the k-th count.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [1.0], [3.0]])
+    >>> true_neighbours(rows, np.array([[0.2]]), 2).tolist()
+    [[True, True, True, False]]
+    """
+    centre = rows.mean(axis=0, dtype=np.float64)
+    shifted, asked = rows - centre, queries - centre
+    squares = np.vecdot(shifted, shifted)
+    near = np.empty((len(queries), len(rows)), np.bool_)
+    for start in range(0, len(queries), BLOCK):
+        some = asked[start : start + BLOCK]
+        squared = np.vecdot(some, some)[:, None] + squares - 2 * (some @ shifted.T)
+        farthest = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
+        rounding = EPS * (np.vecdot(some, some)[:, None] + squares.max())
+        near[start : start + BLOCK] = squared <= farthest + rounding
+    return near

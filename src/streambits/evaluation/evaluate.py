@@ -1,0 +1,395 @@
+"""How well codes find true neighbours among a user's own rows, and which length would do better."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import Array, as_count, as_number, as_rows, as_seed, to_numpy
+from streambits.epochs.coder_set import Coders
+from streambits.errors import InputError, RankError
+from streambits.evaluation.bits import BitUse, bit_balance, bit_correlation, bit_use
+from streambits.evaluation.quality import average_precision
+from streambits.evaluation.ranking import mean
+from streambits.evaluation.truth import true_neighbours
+from streambits.index import HammingIndex
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes, as_bits
+from streambits.model.learner import Learner
+from streambits.sketches import Fixed, FrequentDirections, HadamardDirections, Sketch
+
+LENGTHS = (16, 32, 64, 96, 128, 192, 256, 384, 512)
+RERANKED = (1, 2, 5, 10, 20)  # candidates per answer
+QUERIES, ROWS = 1000, 20_000
+HELD_OUT = 5  # rows per query that is held out, at least
+BLOCK = 64  # queries ranked at a time
+USUAL = 10  # candidates per answer that advice prefers: 100 for 10 answers
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    """What codes of one length reach.
+
+    Attributes
+    ----------
+    bits : int
+        Length of the codes.
+    recall : dict of int to float
+        For each number of candidates, the share of the true nearest rows that a search returns if
+        it re-ranks that many candidates by true distance. The smallest number is `k`, where
+        re-ranking changes nothing.
+    map : float
+        Mean average precision of ranking all rows by Hamming distance; the true neighbours of a
+        query are its `k` nearest rows.
+    reason : str
+        Why there are no codes of this length; empty if there are.
+    """
+
+    bits: int
+    recall: dict[int, float]
+    map: float = math.nan
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of `evaluate`.
+
+    Attributes
+    ----------
+    model : LengthScore
+        What the codes of the model itself reach.
+    lengths : tuple of LengthScore
+        The same for other lengths, by models of the same method and settings that learned the
+        same rows; the model itself stands at its own length.
+    k : int
+        Number of nearest rows that are sought.
+    target : float
+        The recall that `advice` aims at.
+    rows, queries, columns : int
+        Size of the database that was searched, number of queries, and their width.
+    use : BitUse
+        Balance and correlation of the model's bits in four numbers; zero is best.
+    balance : ndarray of shape (bits,)
+        Share of rows that have each bit set; one half carries most information.
+    correlation : ndarray of shape (bits, bits)
+        Correlation of each two bits; NaN for bits that are the same in all rows.
+    """
+
+    model: LengthScore
+    lengths: tuple[LengthScore, ...]
+    k: int
+    target: float
+    rows: int
+    queries: int
+    columns: int
+    use: BitUse
+    balance: NDArray[np.float64]
+    correlation: NDArray[np.float64]
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The numbers of candidates that recall was measured with; `k` is the first."""
+        return tuple(self.model.recall)
+
+    @property
+    def advice(self) -> str:
+        """What the figures mean, in two or three sentences."""
+        return " ".join(filter(None, (self._on_model(), self._on_length(), self._on_bits())))
+
+    def _on_model(self) -> str:
+        found = self._enough(self.model)
+        if found is None:
+            most, reached = list(self.model.recall.items())[-1]
+            return (
+                f"{self.model.bits} bits reach a recall of {reached:.2f} after re-ranking {most} "
+                f"candidates, less than {self.target:g}."
+            )
+        how = "without re-ranking" if found == self.k else f"after re-ranking {found}"
+        return f"{self.model.bits} bits reach {self.target:g} {how}."
+
+    def _on_length(self) -> str:
+        """The shortest other length that reaches the target with the usual number, or with any."""
+        others = [one for one in self.lengths if one.recall and one.bits != self.model.bits]
+        enough, usual = self._enough(self.model), self._usual
+        for most in (usual, self.candidates[-1]):
+            fit = [one for one in others if one.recall[most] >= self.target]
+            if fit and (enough is None or enough > most or fit[0].bits < self.model.bits):
+                return f"{fit[0].bits} bits would reach {self.target:g} after re-ranking {most}."
+            if enough is not None and enough <= most:
+                return ""
+        if not others:
+            return ""
+        best = max(others, key=lambda one: one.recall[self.candidates[-1]])
+        return (
+            f"No other length up to {others[-1].bits} bits reaches it; the best is {best.bits} "
+            f"bits with {best.recall[self.candidates[-1]]:.2f}. More landmarks or `tune` may help."
+        )
+
+    def _on_bits(self) -> str:
+        if not self.use.constant:
+            return ""
+        return (
+            f"{self.use.constant} of the {self.model.bits} bits are the same for all rows and "
+            "carry nothing: a shorter code would do as well."
+        )
+
+    @property
+    def _usual(self) -> int:
+        return min(USUAL * self.k, self.candidates[-1])
+
+    def _enough(self, score: LengthScore) -> int | None:
+        """The smallest number of candidates with which the target is reached."""
+        return next((n for n, reached in score.recall.items() if reached >= self.target), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures as plain values, for JSON."""
+        return {
+            "k": self.k,
+            "rows": self.rows,
+            "queries": self.queries,
+            "columns": self.columns,
+            "target": self.target,
+            "model": _plain(self.model),
+            "lengths": [_plain(one) for one in self.lengths],
+            "bits": {**_numbers(self.use._asdict()), "balance": self.balance.tolist()},
+            "advice": self.advice,
+        }
+
+
+def evaluate(
+    model: Learner | Coder | Coders,
+    rows: Array,
+    *,
+    queries: Array | int = QUERIES,
+    k: int = 10,
+    lengths: Sequence[int] = LENGTHS,
+    target: float = 0.95,
+    sample: int = ROWS,
+    seed: int | np.random.Generator = 0,
+    on_length: Callable[[int], None] = lambda _: None,
+) -> Evaluation:
+    """Measure how well a model's codes find the nearest of your own rows.
+
+    The true nearest rows are found by exact search in double precision; a row as near as the k-th
+    counts as one of them. The codes are searched as `HammingIndex` does it.
+
+    Parameters
+    ----------
+    model : Learner, Coder or Coders
+        What encodes the rows; of several epochs the newest. Other lengths are learned anew, for
+        which a learner is needed: a coder does not know how it was learned.
+    rows : array of shape (n, d)
+        Rows like those that the model is used for.
+    queries : int or array of shape (q, d), default 1000
+        Rows to search for. A number: that many are drawn from `rows`, at most a fifth of them,
+        and held out: they are neither searched nor learned.
+    k : int, default 10
+        Number of nearest rows to find. Recall is measured in the first `k` answers and after
+        re-ranking 2, 5, 10 and 20 times as many candidates by true distance.
+    lengths : sequence of int
+        Lengths of codes to compare, 16 to 512 bits by default; an empty one skips the comparison.
+    target : float, default 0.95
+        The recall that the advice aims at.
+    sample : int, default 20000
+        Number of rows to use; of more, that many are drawn.
+    seed : int, default 0
+        Seed of the sample and the queries.
+    on_length : callable, optional
+        Called with each length before it is learned.
+
+    Returns
+    -------
+    Evaluation
+        The figures, with advice in words.
+
+    Raises
+    ------
+    InputError
+        If there are too few rows for `k`, or they do not fit the model.
+
+    Notes
+    -----
+    Recall falls as the database grows: the figures are those of as many rows as were searched.
+    Costs q n d for the true neighbours, and for each length what learning and encoding n rows
+    cost; memory 8 x 64 n bytes and a byte per query and row.
+
+    Examples
+    --------
+    >>> import streambits as sb
+    >>> data = np.random.default_rng(0).random((3000, 8), dtype=np.float32)
+    >>> learner = sb.ssbc(data[:200], 64).learn(data)
+    >>> found = sb.evaluate(learner, data, lengths=(32, 128))
+    >>> found.queries, found.rows, found.candidates
+    (600, 2400, (10, 20, 50, 100, 200))
+    >>> found.model.recall[100] > found.model.recall[10]
+    True
+    """
+    coder, learner = _coder(model)
+    k, seed = as_count(k, "k"), as_seed(seed)
+    target = as_number(target, "target", above=0, most=1)
+    lengths = sorted({as_bits(length) for length in lengths})
+    width = coder.features.inputs
+    every = to_numpy(as_rows(rows, width=width))
+    drawn = np.random.default_rng(seed).permutation(len(every))
+    every = every[drawn[: as_count(sample, "sample")]]
+    here, asked = _split(every, queries, k, width)
+    task = _Task(here, asked, true_neighbours(here, asked, k), k)
+    own, others = task.score(coder), list[LengthScore]()
+    for length in lengths:
+        if length != own.bits:
+            on_length(length)
+            others.append(_relearned(learner, length, task))
+    if lengths:
+        others = sorted([*others, own], key=lambda one: one.bits)
+    codes = coder.encode(here)
+    return Evaluation(
+        model=own,
+        lengths=tuple(others),
+        k=k,
+        target=target,
+        rows=len(here),
+        queries=len(asked),
+        columns=here.shape[1],
+        use=bit_use(codes),
+        balance=bit_balance(codes),
+        correlation=bit_correlation(codes),
+    )
+
+
+def _coder(model: Learner | Coder | Coders) -> tuple[Coder, Learner | None]:
+    if isinstance(model, Learner):
+        return model.coder(), model
+    if isinstance(model, Coders):
+        return model.newest, None
+    if isinstance(model, Coder):
+        return model, None
+    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or Coders")
+
+
+class _Task(NamedTuple):
+    """What is searched for what, and which rows are the true neighbours of each query."""
+
+    rows: NDArray[Any]
+    queries: NDArray[Any]
+    near: NDArray[np.bool_]
+    k: int
+
+    def score(self, coder: Coder) -> LengthScore:
+        """Recall as a search has it, and MAP in expectation over ties."""
+        codes, asked = coder.encode(self.rows), coder.encode(self.queries)
+        index = HammingIndex(codes.bits)
+        index.add(codes)
+        candidates = list(dict.fromkeys(min(self.k * n, len(codes)) for n in RERANKED))
+        found = index.search(asked, candidates[-1]).ids
+        right = np.cumsum(np.take_along_axis(self.near, found, axis=1), axis=1)
+        recall = {n: float(np.minimum(right[:, n - 1], self.k).mean() / self.k) for n in candidates}
+        return LengthScore(codes.bits, recall, float(mean(self._precisions(codes, asked))))
+
+    def _precisions(self, codes: Codes, asked: Codes) -> NDArray[np.float64]:
+        parts = []
+        for start in range(0, len(asked), BLOCK):
+            some = slice(start, start + BLOCK)
+            distances = asked[some].hamming(codes)
+            parts.append(average_precision(distances, self.near[some], codes.bits + 1))
+        return np.concatenate(parts)
+
+
+def _split(
+    every: NDArray[Any], queries: Array | int, k: int, width: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows to search, and the queries; held out where they are drawn."""
+    count = 0
+    if isinstance(queries, int):
+        count = max(1, min(as_count(queries, "queries"), len(every) // HELD_OUT))
+    if len(every) - count < k:
+        held = f", {count} of them held out as queries" if count else ""
+        raise InputError(
+            f"there are {len(every)} rows{held}, and k is {k}: pass more rows, or ask for fewer "
+            f"nearest ones"
+        )
+    if count:
+        return every[count:], every[:count]
+    return every, to_numpy(as_rows(queries, width=width, name="queries"))
+
+
+def _relearned(learner: Learner | None, bits: int, task: _Task) -> LengthScore:
+    """What the same method reaches with codes of another length; or why it has none."""
+    if learner is None:
+        reason = "a coder does not record how it was learned: evaluate the learner"
+        return LengthScore(bits, {}, reason=reason)
+    try:
+        coder = resized(learner, bits).learn(task.rows).coder()
+    except (InputError, RankError) as error:
+        return LengthScore(bits, {}, reason=str(error))
+    return task.score(coder)
+
+
+def resized(learner: Learner, bits: int) -> Learner:
+    """A new learner of the same features and settings with codes of another length."""
+    prior = learner.state()["prior"]
+    return Learner(
+        learner.features,
+        _sketch(learner.sketch, bits, learner.bits),
+        bits=bits,
+        whitening=learner.whitening,
+        rotation=learner.rotation,
+        prior=prior if len(prior) else None,
+        seed=learner.seed,
+    )
+
+
+def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
+    """An empty sketch of the same kind; one of l rows grows with the number of bits."""
+    if isinstance(sketch, FrequentDirections | HadamardDirections):
+        return _sized(sketch, max(2, math.ceil(sketch.size * bits / before)))
+    if isinstance(sketch, Fixed) and bits > sketch.capacity:
+        raise InputError(
+            f"the {sketch.capacity} directions of this method were fixed when it was built, which "
+            f"is too few: build a model of {bits} bits to compare"
+        )
+    return sketch.fresh()
+
+
+def _sized(sketch: FrequentDirections | HadamardDirections, size: int) -> Sketch:
+    mean, half_life = sketch.mean, sketch.half_life
+    if isinstance(sketch, HadamardDirections):
+        sampled = None if sketch.sampled == 2 * sketch.size else sketch.sampled
+        return HadamardDirections(
+            sketch.width, size, sampled, half_life=half_life, seed=sketch.seed, like=mean
+        )
+    spare = None if sketch.spare == sketch.size else sketch.spare
+    return FrequentDirections(
+        sketch.width,
+        size,
+        spare,
+        centred=sketch.centred,
+        half_life=half_life,
+        robust=sketch.robust,
+        like=mean,
+    )
+
+
+def _plain(score: LengthScore) -> dict[str, Any]:
+    recall = {str(n): reached for n, reached in score.recall.items()}
+    if score.reason:
+        return {"bits": score.bits, "reason": score.reason}
+    return {"bits": score.bits, "map": score.map, "recall": recall}
+
+
+def _numbers(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def table_rows(found: Evaluation) -> Iterator[tuple[str, ...]]:
+    """The table of lengths as text: bits, bytes, MAP, and recall by number of candidates."""
+    for one in found.lengths or (found.model,):
+        size = f"{-(-one.bits // 8)}"
+        if one.reason:
+            yield (str(one.bits), size, *["-"] * (1 + len(found.candidates)))
+        else:
+            figures = (one.map, *one.recall.values())
+            yield (str(one.bits), size, *(f"{value:.3f}" for value in figures))

@@ -1,0 +1,233 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import streambits as sb
+from streambits.errors import InputError
+from streambits.evaluation.evaluate import Evaluation, LengthScore, resized
+from streambits.evaluation.evaluate import _sketch as sketch_for
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.uniform(-2, 2, (30, 12))
+ROWS = (CENTRES[RNG.integers(30, size=2500)] + RNG.standard_normal((2500, 12))).astype(np.float32)
+QUERIES, BASE = ROWS[:100], ROWS[100:]
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return sb.ssbc(BASE[:200], 32).learn(BASE)
+
+
+@pytest.fixture(scope="module")
+def found(learner):
+    return sb.evaluate(learner, BASE, queries=QUERIES, lengths=(16, 32, 48, 512))
+
+
+def by_definition(coder, rows, k, candidates):
+    """Recall of the k nearest after re-ranking, by sorting everything."""
+    true = np.argsort(cdist(QUERIES, rows), axis=1)[:, :k]
+    hamming = coder.encode(QUERIES).hamming(coder.encode(rows))
+    first = np.argsort(hamming, axis=1, kind="stable")[:, :candidates]
+    return np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(true, first, strict=True)])
+
+
+@pytest.mark.parametrize("candidates", [10, 20, 50, 100, 200])
+def test_recall_is_that_of_a_search(learner, found, candidates):
+    order = np.random.default_rng(0).permutation(len(BASE))  # the order in which ties are broken
+    expected = by_definition(learner.coder(), BASE[order], 10, candidates)
+    assert found.model.recall[candidates] == pytest.approx(expected)
+
+
+def test_map_is_that_of_the_ten_nearest(learner, found):
+    coder = learner.coder()
+    true = np.argsort(cdist(QUERIES, BASE), axis=1)[:, :10]
+    hamming = coder.encode(QUERIES).hamming(coder.encode(BASE)).astype(np.float64)
+    hamming += 1e-3 * np.random.default_rng(1).random(hamming.shape)  # ties in random order
+    ranks = np.argsort(np.argsort(hamming, axis=1), axis=1)
+    places = np.sort(np.take_along_axis(ranks, true, axis=1), axis=1) + 1
+    expected = (np.arange(1, 11) / places).mean()
+    assert found.model.map == pytest.approx(expected, abs=0.02)
+
+
+def test_other_lengths_are_learned_by_the_same_method(learner, found):
+    assert [one.bits for one in found.lengths] == [16, 32, 48, 512]
+    assert found.lengths[1] is found.model
+    order = np.random.default_rng(0).permutation(len(BASE))
+    coder = sb.ssbc(BASE[:200], 48).learn(BASE[order]).coder()
+    expected = by_definition(coder, BASE[order], 10, 100)
+    assert found.lengths[2].recall[100] == pytest.approx(expected, abs=1e-9)
+    assert found.lengths[0].recall[100] < expected
+
+
+def test_a_length_that_is_impossible_says_why(found):
+    last = found.lengths[-1]
+    assert last.recall == {}
+    assert math.isnan(last.map)
+    assert "512" in last.reason
+    assert "200" in last.reason
+
+
+def test_bits_are_described(learner, found):
+    bits = learner.coder().encode(BASE).unpack()
+    np.testing.assert_allclose(found.balance, bits.mean(axis=0))
+    assert found.correlation.shape == (32, 32)
+    assert found.use.imbalance == pytest.approx(np.abs(2 * bits.mean(axis=0) - 1).mean())
+
+
+def test_queries_are_held_out_and_rows_drawn(learner):
+    got = sb.evaluate(learner, ROWS, queries=50, sample=1000, lengths=())
+    assert (got.queries, got.rows, got.columns) == (50, 950, 12)
+    assert got.lengths == ()
+    again = sb.evaluate(learner, ROWS, queries=50, sample=1000, lengths=())
+    assert again.model == got.model
+    few = sb.evaluate(learner, ROWS[:60], lengths=())
+    assert (few.queries, few.rows) == (12, 48)
+    assert few.candidates == (10, 20, 48)
+    assert few.model.recall[48] == 1
+
+
+def test_equal_rows_count_as_equally_near(learner):
+    """Of five copies of the query any three will do; two rows may share a code."""
+    rows = np.repeat(BASE[:80], 5, axis=0)
+    got = sb.evaluate(learner, rows, queries=BASE[:80], k=3, lengths=())
+    assert got.model.recall[3] > 0.97
+
+
+@pytest.mark.parametrize("method", ["osh", "frosh", "pcah", "itq", "rff_fd", "lsh", "mdsh"])
+def test_every_kind_of_sketch_has_other_lengths(method):
+    learner = sb.METHODS[method](BASE[:200], 8).learn(BASE)
+    shorter = resized(learner, 4).learn(BASE).coder()
+    assert shorter.encode(BASE).bits == 4
+    if method in ("pcah", "itq", "rff_fd"):
+        expected = sb.METHODS[method](BASE[:200], 4).learn(BASE).coder()
+        assert shorter.encode(BASE) == expected.encode(BASE)
+    if method in ("lsh", "mdsh"):  # fixed directions: the first of them
+        whole = learner.coder().encode(BASE).unpack()
+        np.testing.assert_array_equal(shorter.encode(BASE).unpack(), whole[:, :4])
+
+
+def test_a_sketch_grows_with_the_bits():
+    sketch = sb.FrequentDirections(40, 20, half_life=50)
+    longer = sketch_for(sketch, 20, 10)
+    assert (longer.size, longer.spare, longer.half_life) == (40, 40, 50)
+    paper = sketch_for(sb.FrequentDirections(40, 20, 1, centred=False), 5, 10)
+    assert (paper.size, paper.spare, paper.centred) == (10, 1, False)
+
+
+def test_fixed_directions_cannot_be_more():
+    learner = sb.lsh(BASE[:200], 8)
+    found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(4, 16))
+    assert found.lengths[0].recall
+    assert "fixed when it was built" in found.lengths[-1].reason
+
+
+def test_coders_are_measured_at_their_own_length_only(learner):
+    got = sb.evaluate(learner.coder(), BASE, queries=QUERIES, lengths=(16,))
+    assert "evaluate the learner" in got.lengths[0].reason
+    coders = sb.Coders()
+    coders.note(learner.coder(), BASE, learner.coder().encode(BASE))
+    assert sb.evaluate(coders, BASE, queries=QUERIES, lengths=()).model == got.model
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"rows": BASE[:10]}, "10 rows, 2 of them held out as queries, and k is 10"),
+        ({"rows": BASE[:9], "queries": QUERIES}, "9 rows, and k is 10"),
+        ({"rows": BASE[:, :5]}, "5 columns"),
+        ({"queries": QUERIES[:, :5]}, "queries.*5 columns"),
+        ({"rows": BASE * np.nan}, "NaN"),
+        ({"k": 0}, "k is 0"),
+        ({"queries": 0}, "queries is 0"),
+        ({"lengths": (0,)}, "bits is 0"),
+        ({"target": 1.5}, "target is 1.5"),
+        ({"model": "model.safetensors"}, "model is a str"),
+        ({"model": sb.HammingIndex(8)}, "model is a HammingIndex"),
+    ],
+)
+def test_bad_input_is_refused(learner, change, complaint):
+    asked = {"model": learner, "rows": BASE, "lengths": ()} | change
+    with pytest.raises(InputError, match=complaint):
+        sb.evaluate(asked.pop("model"), asked.pop("rows"), **asked)
+
+
+def evaluation(own, others, *, constant=0):
+    """With recalls by length, each in the first 10 and after re-ranking 100 and 200."""
+    scores = {
+        bits: LengthScore(bits, dict(zip((10, 100, 200), recalls, strict=True)), 0.5)
+        for bits, recalls in {64: own, **others}.items()
+    }
+    lengths = tuple(scores[bits] for bits in sorted(scores))
+    use = sb.evaluation.bits.BitUse(0.1, constant, 0.1, 0.2)
+    return Evaluation(scores[64], lengths, 10, 0.95, 1000, 100, 8, use, np.zeros(64), np.eye(64))
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "advice"),
+    [
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.5, 0.96, 0.99), 128: (0.6, 0.98, 1)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "96 bits would reach 0.95 after re-ranking 100."
+            ),
+        ),
+        (
+            (0.3, 0.8, 0.96),
+            {96: (0.5, 0.96, 0.99)},
+            (
+                "64 bits reach 0.95 after re-ranking 200. "
+                "96 bits would reach 0.95 after re-ranking 100."
+            ),
+        ),
+        ((0.3, 0.97, 0.99), {96: (0.5, 0.98, 1)}, "64 bits reach 0.95 after re-ranking 100."),
+        (
+            (0.96, 0.97, 0.99),
+            {32: (0.5, 0.98, 1)},
+            "64 bits reach 0.95 without re-ranking. 32 bits would reach 0.95 after re-ranking 100.",
+        ),
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.4, 0.85, 0.96)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "96 bits would reach 0.95 after re-ranking 200."
+            ),
+        ),
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.4, 0.85, 0.93)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "No other length up to 96 bits reaches it; the best is 96 bits with 0.93. More "
+                "landmarks or `tune` may help."
+            ),
+        ),
+        ((0.3, 0.8, 0.96), {}, "64 bits reach 0.95 after re-ranking 200."),
+    ],
+)
+def test_advice_follows_from_the_figures(own, others, advice):
+    assert evaluation(own, others).advice == advice
+
+
+def test_constant_bits_are_named():
+    advice = evaluation((0.96, 0.97, 0.99), {}, constant=3).advice
+    assert advice.endswith(
+        "3 of the 64 bits are the same for all rows and carry nothing: a "
+        "shorter code would do as well."
+    )
+
+
+def test_importing_streambits_loads_no_evaluation():
+    code = (
+        "import sys, streambits as sb\n"
+        "print([n for n in sys.modules if n.startswith(('streambits.evaluation', 'paper'))])\n"
+        "print(sb.evaluate.__module__, 'evaluate' in sb.__all__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines() == ["[]", "streambits.evaluation.evaluate True"]

@@ -1,0 +1,168 @@
+import sys
+
+import numpy as np
+import pytest
+
+from paper import datasets
+from paper.datasets.published import PUBLISHED
+from streambits.errors import InputError, MissingExtraError
+
+
+def test_uniform_is_as_the_paper_says():
+    rows = datasets.load("uniform")
+    limits = 1 / np.arange(1, 51) ** 2
+    assert rows.shape == (60000, 50)
+    assert rows.min() >= 0
+    assert np.all(rows.max(axis=0) <= limits * (1 + 1e-6))
+    assert np.allclose(rows.mean(axis=0) / limits, 1 / 2, atol=0.01)
+    assert np.allclose(rows.var(axis=0) / limits**2, 1 / 12, atol=0.003)
+    scaled = np.corrcoef((rows / limits).T) - np.eye(50)
+    assert abs(scaled).max() < 0.03
+
+
+def test_uniform_depends_on_its_seed_alone():
+    assert np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform", seed=3))
+    assert not np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform"))
+
+
+def test_digits_come_with_scikit_learn():
+    rows = datasets.load("digits")
+    assert rows.shape == (1797, 64)
+    assert (rows.dtype, rows.min(), rows.max()) == (np.float32, 0, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_data_set_of_a_file_has_finite_rows(name):
+    if not datasets.available(name):
+        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
+    rows = datasets.load(name)
+    assert rows.ndim == 2
+    assert len(rows) > 1000
+    assert rows.dtype == np.float32
+    assert np.isfinite(rows).all()
+    assert rows.std(axis=0).max() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [("covtype", range(1, 8)), ("dsads", range(1, 20)), ("mnist", range(10))],
+)
+def test_classes_of_a_file_belong_to_its_rows(name, classes):
+    if not datasets.available(name):
+        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
+    rows, labels = datasets.load(name), datasets.labels(name)
+    assert len(rows) == len(labels)
+    assert sorted(set(labels)) == list(classes)
+    means = np.array([rows[labels == label].mean(axis=0) for label in classes])
+    apart = rows[:2000].astype(np.float64)[:, None] - means
+    nearest = np.array(classes)[(apart**2).sum(axis=2).argmin(axis=1)]
+    assert np.mean(nearest == labels[:2000]) > 2 / len(classes)
+
+
+def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
+    assert not datasets.available("mnist")
+    file = PUBLISHED["mnist"].ready
+    with pytest.raises(InputError, match=f"{file} .*, which is not in .*STREAMBITS_DATA"):
+        datasets.load("mnist")
+    np.savez(tmp_path / file, X=np.arange(6).reshape(3, 2), y=np.array([7, 8, 9], np.uint8))
+    assert datasets.available("mnist")
+    assert datasets.load("mnist").tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert datasets.labels("mnist").tolist() == [7, 8, 9]
+
+
+def test_cbm_is_standardised_and_its_constant_columns_are_zero(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
+    rows = np.random.default_rng(0).random((100, 3)) * 50 + 7
+    rows[:, 1] = 4
+    np.savez(tmp_path / PUBLISHED["cbm"].ready, X=rows)
+    found = datasets.load("cbm")
+    assert np.allclose(found.mean(axis=0), 0, atol=1e-6)
+    assert np.allclose(found.std(axis=0), [1, 0, 1], atol=1e-6)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_others():
+    with pytest.raises(InputError, match=r"no data set 'pamap'; choose from uniform, .*sift"):
+        datasets.load("pamap")
+    assert not datasets.available("pamap")
+
+
+def test_digits_have_classes_and_uniform_has_none():
+    rows, labels = datasets.load("digits"), datasets.labels("digits")
+    assert np.array_equal(labels, datasets.digit_labels(rows))
+    with pytest.raises(InputError, match="uniform has no classes"):
+        datasets.labels("uniform")
+
+
+def test_a_stream_and_its_landmarks_are_shuffled_and_disjoint():
+    train, rows = datasets.stream("digits", 100, 1000, seed=2)
+    everything = np.concatenate([train, rows])
+    assert (train.shape, rows.shape) == ((100, 64), (1000, 64))
+    assert len(np.unique(everything, axis=0)) == 1100  # the digits hold no duplicates
+    assert not np.array_equal(train, datasets.load("digits")[:100])
+    assert np.array_equal(train, datasets.stream("digits", 100, 1000, seed=2).train)
+    assert not np.array_equal(train, datasets.stream("digits", 100, 1000, seed=3).train)
+
+
+def test_a_stream_ends_where_the_rows_end_and_needs_more_than_landmarks():
+    assert len(datasets.stream("digits", 100, 10**6).rows) == 1697
+    with pytest.raises(InputError, match="1797 rows: ask for fewer than 1797 landmarks"):
+        datasets.stream("digits", 1797, 10)
+
+
+def test_every_name_of_the_issue_is_there():
+    wanted = {"uniform", "covtype", "cbm", "pamap2", "dsads", "mnist", "sift", "digits"}
+    assert set(datasets.NAMES) == wanted
+    assert set(datasets.SIZES) == wanted - {"digits"}
+    assert datasets.SIZES["pamap2"] == (100, 21000)
+
+
+def test_an_order_moves_the_rows_of_the_stream_and_nothing_else():
+    shuffled = datasets.stream("digits", 100, 1000, seed=4)
+    for order in datasets.ORDERS:
+        train, rows = datasets.stream("digits", 100, 1000, seed=4, order=order)
+        assert np.array_equal(train, shuffled.train)
+        assert (order == "shuffled") == np.array_equal(rows, shuffled.rows)
+        assert np.array_equal(np.unique(rows, axis=0), np.unique(shuffled.rows, axis=0))
+
+
+def test_a_sorted_stream_follows_the_first_principal_component():
+    rows = datasets.stream("digits", 100, 1000, order="sorted").rows
+    centred = rows.astype(np.float64) - rows.mean(axis=0)
+    first = np.linalg.svd(centred, full_matrices=False)[2][0]
+    steps = np.diff(centred @ first)
+    assert np.all(steps >= -1e-9) or np.all(steps <= 1e-9)
+
+
+def test_a_stream_of_classes_is_shuffled_inside_a_class():
+    shuffled = datasets.stream("digits", 100, 1000, seed=5).rows
+    rows = datasets.stream("digits", 100, 1000, seed=5, order="classes").rows
+    classes = datasets.digit_labels(rows)
+    assert np.all(np.diff(classes) >= 0)
+    assert np.array_equal(rows[classes == 3], shuffled[datasets.digit_labels(shuffled) == 3])
+
+
+def test_an_order_that_cannot_be_is_an_error():
+    with pytest.raises(
+        InputError, match="no order 'random'; choose from shuffled, sorted, classes"
+    ):
+        datasets.stream("digits", 10, 10, order="random")
+    with pytest.raises(InputError, match="no classes: choose another order"):
+        datasets.stream("uniform", 10, 10, order="classes")
+
+
+def test_digit_labels_are_scikit_learns():
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    bundle = load_digits()
+    order = np.random.default_rng(1).permutation(len(bundle.data))
+    rows = bundle.data[order].astype(np.float32)
+    np.testing.assert_array_equal(datasets.digit_labels(rows), bundle.target[order])
+
+
+def test_without_scikit_learn_one_sentence_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(MissingExtraError, match="sklearn"):
+        datasets.load("digits")

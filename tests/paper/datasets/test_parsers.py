@@ -1,0 +1,338 @@
+"""Parsers on small files in the official formats, as the sites publish them."""
+
+import gzip
+import io
+import struct
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+from paper.datasets import parsers
+from paper.datasets.archives import members
+from streambits.errors import StorageError
+
+RNG = np.random.default_rng(0)
+
+
+def lines(rows, separator, style="%g"):
+    return "".join(separator.join(style % value for value in row) + "\n" for row in rows).encode()
+
+
+def parse(parser, root, *places):
+    with members(root, places) as files:
+        return parser(files)
+
+
+def zipped(files):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def unpack(root, files):
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+
+
+# Covertype: 54 whole numbers and the class, commas, gzip
+
+COVTYPE = np.column_stack([RNG.integers(-200, 7000, (20, 54)), RNG.integers(1, 8, 20)])
+
+
+def test_covtype(tmp_path):
+    (tmp_path / "covtype.data.gz").write_bytes(gzip.compress(lines(COVTYPE, ",", "%d")))
+    rows, labels = parse(parsers.covtype, tmp_path, "covtype.data.gz")
+    assert (rows.dtype, labels.dtype) == (np.float32, np.int64)
+    np.testing.assert_array_equal(rows, COVTYPE[:, :54])
+    np.testing.assert_array_equal(labels, COVTYPE[:, 54])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (b"\n", b",1\n", "line 1: 56 values, where 55 belong"),
+        (b"12,34\n", b"12\n", "line 2: 54 values, where 55 belong"),
+        (b"12,34\n", b"12,many\n", "line 2: 'many' is no number"),
+        (b"12,34\n", b"12,NaN\n", "line 2: 'NaN' is no number"),
+        (b"12,34\n", b"12,\n", "line 2: '' is no number"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, old, new, complaint):
+    rows = np.ones((4, 55))
+    rows[1, -2:] = 12, 34
+    content = lines(rows, ",", "%d").replace(old, new, 1)
+    (tmp_path / "covtype.data.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(StorageError, match=f"covtype.data.gz, {complaint}"):
+        parse(parsers.covtype, tmp_path, "covtype.data.gz")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n"])
+def test_an_empty_file_is_named(tmp_path, content):
+    (tmp_path / "data.txt").write_bytes(content)
+    with pytest.raises(StorageError, match=r"data.txt"):
+        parse(parsers.cbm, tmp_path, "data.txt")
+
+
+@pytest.mark.parametrize("end", [0.5, 0.99])
+def test_a_gzip_file_that_is_cut_off_is_named(tmp_path, end):
+    whole = gzip.compress(lines(COVTYPE, ",", "%d"))
+    (tmp_path / "covtype.data.gz").write_bytes(whole[: int(end * len(whole))])
+    with pytest.raises(StorageError, match=r"covtype.data.gz is cut off, damaged .*get it again"):
+        parse(parsers.covtype, tmp_path, "covtype.data.gz")
+
+
+def test_what_is_no_gzip_file_is_named(tmp_path):
+    (tmp_path / "covtype.data.gz").write_bytes(b"<html>Sorry</html>")
+    with pytest.raises(StorageError, match=r"covtype.data.gz is cut off, damaged"):
+        parse(parsers.covtype, tmp_path, "covtype.data.gz")
+
+
+# CBM: 18 numbers in fields of 16 characters
+
+CBM = RNG.random((12, 18)) * 1000
+CBM_TEXT = lines(CBM, "", "   %.7e")
+
+
+CBM_FILES = {"UCI CBM Dataset/Features.txt": b"x", "UCI CBM Dataset/data.txt": CBM_TEXT}
+
+
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [
+        ({"data.txt": CBM_TEXT}, "data.txt"),
+        (CBM_FILES, "UCI CBM Dataset"),
+        ({"cbm.zip": zipped(CBM_FILES)}, "cbm.zip"),
+    ],
+)
+def test_cbm(tmp_path, files, place):
+    unpack(tmp_path, files)
+    rows, labels = parse(parsers.cbm, tmp_path, place)
+    np.testing.assert_allclose(rows, CBM, rtol=1e-6)
+    assert labels is None
+
+
+def test_an_archive_without_the_file_says_which_one(tmp_path):
+    unpack(tmp_path, {"cbm.zip": zipped({"other.txt": b"x"})})
+    with pytest.raises(StorageError, match=r"data.txt is missing, beside .*cbm.zip/other.txt"):
+        parse(parsers.cbm, tmp_path, "cbm.zip")
+    unpack(tmp_path, {"cbm.zip": zipped({"data.txt": CBM_TEXT})[:-50]})
+    with pytest.raises(StorageError, match=r"cbm.zip is cut off, damaged"):
+        parse(parsers.cbm, tmp_path, "cbm.zip")
+
+
+# PAMAP2: 54 columns with spaces, NaN where a value is missing
+
+
+def subject(number, rows=6):
+    """Columns that tell where they come from; heart rates mostly missing, as in the files."""
+    values = number * 1000 + np.arange(54) + np.arange(rows)[:, None] / 10
+    values[:, 1] = np.arange(rows) % 3
+    values[1:, 2] = np.nan
+    return values
+
+
+def pamap2_files(**changed):
+    every = {f"subject10{number}": subject(number) for number in range(1, 10)} | changed
+    folder = "PAMAP2_Dataset/Protocol"
+    files = {f"{folder}/{name}.dat": lines(rows, " ") for name, rows in every.items()}
+    files["PAMAP2_Dataset/Optional/subject101.dat"] = lines(subject(7), " ").replace(b"nan", b"NaN")
+    return {name: text.replace(b"nan", b"NaN") for name, text in files.items()}
+
+
+SENSORS = ("16g", "6g", "gyroscope", "magnetometer")
+UNIT = ["temperature", *(f"{what}_{axis}" for what in SENSORS for axis in "xyz"), *"abcd"]
+EVERY_NAME = ["time", "activity", "heart rate"] + [
+    f"{place} {what}" for place in ("hand", "chest", "ankle") for what in UNIT
+]
+
+
+def test_the_44_columns_of_pamap2():
+    assert len(EVERY_NAME) == 54
+    wanted = [name for name in EVERY_NAME if name != "heart rate" and " 6g" not in name]
+    assert [EVERY_NAME[column] for column in parsers.PAMAP2_COLUMNS] == wanted
+    assert len(wanted) == 44
+
+
+def test_pamap2_is_read_from_a_folder_a_zip_and_the_zip_in_a_zip(tmp_path):
+    files = pamap2_files()
+    unpack(tmp_path, files)
+    unpack(tmp_path, {"inner.zip": zipped(files)})
+    unpack(
+        tmp_path, {"outer.zip": zipped({"readme.pdf": b"x", "PAMAP2_Dataset.zip": zipped(files)})}
+    )
+    expected = np.concatenate([subject(number) for number in range(1, 10)])
+    for place in ("PAMAP2_Dataset", "PAMAP2_Dataset/Protocol", "inner.zip", "outer.zip"):
+        rows, labels = parse(parsers.pamap2, tmp_path, place)
+        np.testing.assert_allclose(rows, expected[:, parsers.PAMAP2_COLUMNS], rtol=1e-5)
+        np.testing.assert_array_equal(labels, expected[:, 1])
+
+
+def test_pamap2_loses_the_rows_with_a_gap_in_a_motion_unit(tmp_path):
+    rows = subject(4)
+    rows[1, 3:20] = np.nan  # the hand's unit has lost its connection
+    rows[4, 37:54] = np.nan
+    rows[5, 7:10] = np.nan  # columns that are not used may have gaps
+    unpack(tmp_path, pamap2_files(subject104=rows))
+    found, labels = parse(parsers.pamap2, tmp_path, "PAMAP2_Dataset")
+    assert found.shape == (52, 44)
+    assert np.isfinite(found).all()
+    kept = rows[[0, 2, 3, 5]][:, parsers.PAMAP2_COLUMNS]
+    np.testing.assert_allclose(found[18:22], kept, rtol=1e-5)
+    np.testing.assert_array_equal(labels[18:22], [0, 2, 0, 2])
+
+
+def test_pamap2_names_a_bad_line_and_a_missing_subject(tmp_path):
+    files = pamap2_files()
+    name = "PAMAP2_Dataset/Protocol/subject103.dat"
+    files[name] = files[name].replace(b"NaN", b"?", 1)
+    unpack(tmp_path, files)
+    with pytest.raises(StorageError, match=r"subject103.dat, line 2: '\?' is no number"):
+        parse(parsers.pamap2, tmp_path, "PAMAP2_Dataset")
+    (tmp_path / name).unlink()
+    with pytest.raises(StorageError, match=r"Protocol/subject103.dat is missing"):
+        parse(parsers.pamap2, tmp_path, "PAMAP2_Dataset")
+
+
+# DSADS: a folder an activity, a folder a person, a file a segment
+
+
+def dsads_files(root=""):
+    rows = {
+        (a, p, s): np.full((5, 45), 100 * a + 10 * p + s) + RNG.random((5, 45)).round(3)
+        for a in (1, 2, 3) for p in (1, 2) for s in (1, 2)
+    }  # fmt: skip
+    names = {
+        f"{root}a{a:02}/p{p}/s{s:02}.txt": lines(part, ",") for (a, p, s), part in rows.items()
+    }
+    return dict(reversed(names.items())), rows
+
+
+@pytest.mark.parametrize("root", ["", "data/"])
+def test_dsads(tmp_path, root):
+    files, rows = dsads_files(root)
+    unpack(tmp_path, {"daily.zip": zipped(files)})
+    found, labels = parse(parsers.dsads, tmp_path, "daily.zip")
+    np.testing.assert_allclose(found, np.concatenate(list(rows.values())), rtol=1e-5)
+    np.testing.assert_array_equal(labels, np.repeat([1, 2, 3], 20))
+    unpack(tmp_path, files)
+    again, _ = parse(parsers.dsads, tmp_path, *(f"{root}a{number:02}" for number in (1, 2, 3)))
+    np.testing.assert_array_equal(again, found)
+
+
+def test_dsads_names_a_missing_segment(tmp_path):
+    files, _ = dsads_files()
+    del files["a02/p1/s02.txt"]
+    unpack(tmp_path, {"daily.zip": zipped(files)})
+    with pytest.raises(StorageError, match=r"a02/p1/s02.txt is missing"):
+        parse(parsers.dsads, tmp_path, "daily.zip")
+    unpack(tmp_path, {"daily.zip": zipped({"readme": b"x"})})
+    with pytest.raises(StorageError, match=r"a01/p1/s01.txt is missing"):
+        parse(parsers.dsads, tmp_path, "daily.zip")
+
+
+# MNIST: idx files with gzip
+
+
+def idx(values, end=None):
+    head = bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape)
+    return gzip.compress((head + values.astype(np.uint8).tobytes())[:end])
+
+
+def mnist_files():
+    train, test = RNG.integers(0, 256, (7, 28, 28)), RNG.integers(0, 256, (3, 28, 28))
+    digits = RNG.integers(0, 10, 10)
+    files = {
+        "train-images-idx3-ubyte.gz": idx(train),
+        "train-labels-idx1-ubyte.gz": idx(digits[:7]),
+        "t10k-images-idx3-ubyte.gz": idx(test),
+        "t10k-labels-idx1-ubyte.gz": idx(digits[7:]),
+    }
+    return files, np.concatenate([train, test]).reshape(10, 784), digits
+
+
+def test_mnist(tmp_path):
+    files, images, digits = mnist_files()
+    unpack(tmp_path, files)
+    rows, labels = parse(parsers.mnist, tmp_path, *files)
+    assert rows.dtype == np.uint8
+    np.testing.assert_array_equal(rows, images)
+    np.testing.assert_array_equal(labels, digits)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (idx(np.zeros((3, 4, 4)), end=-1), "cut off: 63 bytes, where 64"),
+        (idx(np.zeros((3, 4, 4)))[:-9], "is cut off, damaged"),
+        (idx(np.zeros(3)), "no idx file of bytes with 3 axes"),
+        (gzip.compress(b""), "no idx file"),
+        (idx(np.zeros((4, 28, 28))), "t10k files are of 4 images and 3 labels"),
+    ],
+    ids=["short", "short gzip", "labels", "empty", "too many"],
+)  # fmt: skip
+def test_mnist_names_a_bad_file(tmp_path, content, complaint):
+    files, _, _ = mnist_files()
+    unpack(tmp_path, files | {"t10k-images-idx3-ubyte.gz": content})
+    with pytest.raises(StorageError, match=f"t10k.*{complaint}|{complaint}"):
+        parse(parsers.mnist, tmp_path, *files)
+
+
+# SIFT: fvecs in a tar archive
+
+
+def fvecs(rows):
+    return b"".join(struct.pack("<i", len(row)) + row.astype("<f4").tobytes() for row in rows)
+
+
+def tarred(files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+VECTORS = RNG.integers(0, 200, (9, 128))
+SIFT = {
+    "siftsmall/siftsmall_learn.fvecs": fvecs(VECTORS[4:]),
+    "siftsmall/siftsmall_query.fvecs": fvecs(VECTORS[:2]),
+    "siftsmall/siftsmall_base.fvecs": fvecs(VECTORS[:4]),
+}
+
+
+def test_sift(tmp_path):
+    unpack(tmp_path, SIFT | {"siftsmall.tar.gz": tarred(SIFT)})
+    for place in ("siftsmall.tar.gz", "siftsmall"):
+        rows, labels = parse(parsers.sift, tmp_path, place)
+        assert rows.dtype == np.float32
+        np.testing.assert_array_equal(rows, VECTORS)
+        assert labels is None
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (fvecs(VECTORS)[:-4], "siftsmall_base.fvecs is cut off"),
+        (b"", "siftsmall_base.fvecs is cut off"),
+        (fvecs(VECTORS[:, :100]), "its vectors have not 128 numbers"),
+        (fvecs(VECTORS[:1]) + struct.pack("<i", 4) + bytes(512), "vector 2: it has not 128"),
+    ],
+    ids=["short", "empty", "narrow", "other width"],
+)
+def test_sift_names_a_bad_file(tmp_path, content, complaint):
+    unpack(tmp_path, SIFT | {"siftsmall/siftsmall_base.fvecs": content})
+    with pytest.raises(StorageError, match=complaint):
+        parse(parsers.sift, tmp_path, "siftsmall")
+
+
+def test_a_tar_archive_that_is_cut_off_is_named(tmp_path):
+    unpack(tmp_path, {"siftsmall.tar.gz": tarred(SIFT)[:-200]})
+    with pytest.raises(StorageError, match=r"siftsmall.tar.gz is cut off, damaged"):
+        parse(parsers.sift, tmp_path, "siftsmall.tar.gz")

@@ -1,0 +1,249 @@
+"""The report of a few real cells, and of made-up ones with known numbers."""
+
+import itertools
+import json
+import math
+from html.parser import HTMLParser
+
+import pytest
+
+from paper import runs
+from paper.contestants import CONTESTANTS, LEVELS
+from paper.grid import Grid
+from paper.measure import Cell
+from paper.report import report
+from paper.report.tables import Sheet, markdown
+from paper.verdicts import FAILS, HOLDS, OPEN
+
+VOID = {"meta", "img", "br"}
+QUERIES = 20
+
+
+class Page(HTMLParser):
+    """Fails at a tag that is not closed in turn; keeps text, tags and where things lead."""
+
+    def __init__(self, content):
+        super().__init__()
+        self.open, self.tags, self.links, self.text = [], [], [], []
+        self.feed(content)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.links += [v for k, v in attributes if k in ("src", "href", "srcset", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.text.append(data)
+
+
+def cells():
+    """What the paper's figures need, on two streams with two seeds."""
+    methods = ("ssbc", "ssbc-paper", "mdsh", "lsh", "sh")
+    axes = itertools.product(("cbm", "dsads"), methods, (20, 50), (0, 1), LEVELS)
+    for stream, method, bits, seed, level in axes:
+        if level == LEVELS[0] or CONTESTANTS[method].kernel:
+            yield Cell(stream, method, bits, seed, level=level)
+    for method in ("ssbc", "ssbc-paper"):
+        for setting in ("end", "online", "frozen"):
+            yield Cell("cbm", method, 32, setting=setting)
+    yield from (Cell("cbm", m, 32) for m in ("itq", "no-rotation", "no-whitening"))
+
+
+def made_up(cell):
+    """Ours is best, but for the recall on DSADS; ITQ refuses."""
+    facts = {"rows": 1000, "columns": 18, "landmarks": 50, "queries": QUERIES}
+    facts |= {"seconds": {"all": 1.0, "learn": 0.5, "encode": 0.25}}
+    if cell.method == "itq":
+        return facts | {"reason": "too <few> columns"}
+    value = (0.9 if cell.method == "ssbc" else 0.5) + cell.seed / 100
+    recall = value if (cell.method, cell.stream) != ("ssbc", "dsads") else 0.1 + cell.seed / 100
+    found = {"pooled_precision": value, "pooled_recall": recall, "returned": 50.0}
+    return facts | {
+        "map": dict.fromkeys(LEVELS, value),
+        "asymmetric": dict.fromkeys(LEVELS, value + 0.01),
+        "matched": dict.fromkeys(LEVELS, found),
+        "curve": dict.fromkeys(LEVELS, [value] * 20),
+    }
+
+
+def proof():
+    at = {"ratio": 4.0, "coherence": 2.0, "duplicates": 0.0, "alone": 0.01, "rank": 12.0}
+    sample = {"error": 0.1, "worst": 0.2, "nothing": 0.5, "bound": 0.9}
+    sketch = {"size": 10, "error": 0.01, "certificate": 0.02, "tail": 0.03, "flat": 0.1}
+    theorem = {"condition": 1e7, "rank": 49, "printed": 0.03, "mended": 0.03, "bound": 0.04}
+    return {
+        "columns": [at | {"n": 250}, at | {"n": 1000}],
+        "sampling": [sample | {"m": 50}, sample | {"m": 800, "error": 0.025}],
+        "sketching": [sketch],
+        "theorem": [theorem | {"m": 50, "size": size, "factor": 1.5} for size in (40, 100)],
+        "table": {"columns": 18, "rank": 15},
+    }
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """(grid, what was written, the page)"""
+    out = tmp_path_factory.mktemp("report")
+    grid = Grid(list(cells()), ["pamap2", "pamap2 small"], QUERIES, ("cbm",), 1000, ("faiss-itq",))
+    for cell in grid.cells:
+        path = runs.file_of(out, cell, QUERIES)
+        runs.keep(path, {"cell": cell._asdict(), "figures": made_up(cell)})
+    runs.keep(out / "theory-cbm-1000.json", {"data": "cbm", "figures": proof()})
+    found = report.write(grid, out, out)
+    return grid, found, Page(found.page.read_text())
+
+
+def text_of(page):
+    return " ".join(" ".join(page.text).split())
+
+
+def test_the_page_is_well_formed_and_whole(written):
+    _, _, page = written
+    assert page.tags[0][0] == "html"
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "iframe", "object"})
+    for link in page.links:
+        assert link.startswith(("data:image/svg+xml;base64,", "#"))
+    places = {given["id"] for _, given in page.tags if "id" in given}
+    assert {link[1:] for link in page.links if link.startswith("#")} == places
+    assert "url(" not in written[1].page.read_text()
+
+
+def test_every_picture_says_what_it_shows(written):
+    _, _, page = written
+    pictures = [given for tag, given in page.tags if tag == "img"]
+    assert all("alt" in given for given in pictures)
+    alts = [given["alt"] for given in pictures if given["alt"]]  # legends have text beside them
+    assert "CBM: precision against bits" in alts
+    assert "DSADS: MAP at sigma_30 / 4 against bits" in alts
+    assert len(alts) > 15
+
+
+def test_verdicts_follow_from_the_numbers(written):
+    _, found, _ = written
+    words = {(f.claim.name, f.method): f.verdict for f in found.findings}
+    assert words["highest precision", "ssbc"].word == HOLDS
+    assert words["highest precision", "ssbc-paper"].word == FAILS
+    assert words["best recall", "ssbc"] == ("holds with a condition", "only on CBM")
+    assert words["better than exact", "ssbc"].word == OPEN
+    assert words["Lemma 3", ""].word == FAILS
+    assert words["Table 1", ""] == ("holds with a condition", "only for columns")
+
+
+def test_every_claim_is_on_the_page_with_its_verdict(written):
+    _, found, page = written
+    text = text_of(page)
+    for finding in found.findings:
+        assert finding.claim.text in text
+        assert finding.measured in text
+    for word in ("✔ holds", "◐ holds with a condition", "✘ does not hold", "\u2013 not measured"):
+        assert word in text
+
+
+def test_what_is_missing_is_named_with_the_reason(written):
+    text = text_of(written[2])
+    assert "Not here, and so not measured: PAMAP2, PAMAP2 (few rows)." in text
+    assert "PAMAP2 : its data are not here. DSADS stands in, under its own name." in text
+    assert "FAISS ITQ : its package is not installed." in text
+    assert "ITQ (linear) on CBM, 32 bits : too <few> columns." in text
+
+
+def test_captions_say_what_was_measured(written):
+    text = text_of(written[2])
+    assert "m = 50 landmarks, n = 1,000 rows, d = 18, 20 queries, 2 seeds" in text
+    assert "matched radius" in text
+    assert "MDSH, Spherical, RaBitQ" in text
+
+
+def test_machine_and_versions_are_there(written):
+    text = text_of(written[2])
+    for name, version in runs.versions().items():
+        assert name in text
+        assert version in text
+    assert runs.machine() in text
+
+
+def test_the_table_for_a_readme(written):
+    _, found, _ = written
+    assert found.table.read_text().splitlines()[:6] == [
+        "MAP at sigma_30, 32 bits:",
+        "",
+        "| method | CBM |",
+        "| --- | ---: |",
+        "| SSBC (ours) | **0.900** |",
+        "| SSBC (as printed) | 0.500 |",
+    ]
+    assert "| ITQ (linear) | refused |" in found.table.read_text()
+    assert found.picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_second_report_is_the_same(written):
+    grid, found, _ = written
+    before = [path.read_bytes() for path in found[:3]]
+    report.write(grid, found.page.parent, found.page.parent)
+    assert [path.read_bytes() for path in found[:3]] == before
+
+
+def test_cells_that_have_not_run_are_counted(written, tmp_path):
+    grid, _, _ = written
+    runs.make(tmp_path)
+    runs.keep(
+        runs.file_of(tmp_path, grid.cells[0], QUERIES),
+        {"cell": grid.cells[0]._asdict(), "figures": made_up(grid.cells[0])},
+    )
+    found = report.write(grid, tmp_path, tmp_path)
+    text = text_of(Page(found.page.read_text()))
+    assert f"{len(grid.cells) - 1} of {len(grid.cells)} cells : not run yet." in text
+
+
+def test_markdown_escapes_nothing_and_aligns_numbers():
+    sheet = Sheet("MAP", ["method", "CBM"], [["LSH", "0.5"]])
+    assert markdown([sheet]) == "MAP:\n\n| method | CBM |\n| --- | ---: |\n| LSH | 0.5 |\n"
+
+
+# Real cells
+
+
+def test_real_cells_make_a_report_and_the_same_numbers_twice(tmp_path):
+    some = [Cell("digits", method, 16) for method in ("ssbc", "ssbc-paper", "lsh", "mdsh")]
+    grid = Grid([*some, Cell("digits", "itq", 100)], [], QUERIES)
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        runs.make(folder)
+        for cell in grid.cells:
+            runs.measure_and_keep(cell, folder, QUERIES)
+    one, two = (
+        [r.figures for r in runs.results(grid.cells, tmp_path / name, QUERIES)]
+        for name in ("one", "two")
+    )
+    for figures in (*one, *two):
+        assert figures.pop("seconds")["all"] > 0
+    assert json.dumps(one) == json.dumps(two)
+    assert "at most" in one[-1]["reason"]
+    found = report.write(grid, tmp_path / "one", tmp_path)
+    text = text_of(Page(found.page.read_text()))
+    assert "Digits: m = 200 landmarks, n = 1,500 rows, d = 64, 20 queries, 1 seed" in text
+    assert all(math.isfinite(f["map"]["sigma_30"]) for f in one[:-1])
+
+
+def test_other_numbers_of_queries_do_not_mix(tmp_path):
+    cell = Cell("digits", "lsh", 8)
+    runs.measure_and_keep(cell, tmp_path, 10)
+    few, usual = Grid([cell], [], 10), Grid([cell], [])
+    assert runs.missing(few, tmp_path) == []
+    assert runs.missing(usual, tmp_path) == [cell]
+    assert list(runs.results([cell], tmp_path)) == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cell": 1}'])
+def test_a_broken_result_is_named(tmp_path, content):
+    cell = Cell("digits", "lsh", 8)
+    path = runs.file_of(tmp_path, cell)
+    path.write_text(content)
+    with pytest.raises(runs.StorageError, match=r"is damaged .*: delete it, and run again"):
+        list(runs.results([cell], tmp_path))

@@ -1,0 +1,110 @@
+import math
+
+import pytest
+import scipy.stats
+
+from paper import summary
+from paper.measure import Cell
+from paper.runs import Result
+from paper.summary import collect, estimate, place
+
+
+def result(method="ssbc", bits=20, seed=0, level="sigma_30", **figures):
+    return Result(Cell("cbm", method, bits, seed, level=level), figures)
+
+
+def maps(values, **more):
+    return {"map": dict.fromkeys(("sigma_30", "sigma_30 / 4", "sigma_all"), values), **more}
+
+
+def test_the_interval_is_students():
+    values = [0.52, 0.55, 0.50, 0.58]
+    found = estimate(values)
+    low, high = scipy.stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=scipy.stats.sem(values))
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert found.seeds == 4
+    assert str(found) == f"{found.mean:.3f} ± {found.half:.3f}"
+
+
+def test_one_seed_has_no_interval():
+    found = estimate([0.5])
+    assert math.isnan(found.half)
+    assert str(found) == "0.500"
+    assert f"{found:+}" == "+0.500"
+
+
+def test_equal_seeds_have_an_interval_of_no_width():
+    assert estimate([0.5, 0.5, 0.5]).half == 0
+
+
+def test_a_method_without_a_kernel_has_one_cell_for_all_levels():
+    assert place("cbm", "lsh", 20, level="sigma_all").level == "sigma_30"
+    assert place("cbm", "mdsh", 20, level="sigma_all").level == "sigma_all"
+    assert place("cbm", "ssbc", 20, setting="online", order="sorted")[4:] == (
+        "sorted",
+        "sigma_30",
+        "online",
+    )
+
+
+def test_map_at_a_level_reads_the_cell_of_that_level():
+    book = collect(
+        [
+            result("ssbc", **maps(0.3)),
+            result("ssbc", level="sigma_all", **maps(0.9)),
+            Result(Cell("cbm", "lsh", 20), {"map": {"sigma_30": 0.1, "sigma_all": 0.7}}),
+        ]
+    )
+    for method, wanted in (("ssbc", 0.9), ("lsh", 0.7)):
+        ((bits, value),) = summary.series(
+            book, "cbm", method, summary.mean_average_precision, level="sigma_all"
+        )
+        assert (bits, value.mean) == (20, wanted)
+
+
+def test_seeds_come_together_and_lengths_in_order():
+    book = collect(
+        result(bits=k, seed=s, **maps(k / 100 + s / 10)) for s in (1, 0) for k in (50, 20)
+    )
+    found = summary.series(book, "cbm", "ssbc", summary.mean_average_precision)
+    assert [bits for bits, _ in found] == [20, 50]
+    assert [value.mean for _, value in found] == pytest.approx([0.25, 0.55])
+    assert all(value.seeds == 2 for _, value in found)
+    some = summary.series(book, "cbm", "ssbc", summary.mean_average_precision, bits=[50, 64])
+    assert [bits for bits, _ in some] == [50]
+
+
+def test_the_better_of_two_distances_counts():
+    book = collect(
+        [
+            result("mdsh", **maps(0.5, own={"sigma_30": 0.8})),
+            result("spherical", **maps(0.5, own={"sigma_30": 0.3})),
+        ]
+    )
+    for method, wanted in (("mdsh", 0.8), ("spherical", 0.5)):
+        cell = place("cbm", method, 20)
+        assert summary.summarise(book, cell, summary.mean_average_precision).mean == wanted
+
+
+def test_figures_at_the_matched_radius_are_those_of_all_queries():
+    found = {"pooled_precision": 0.75, "pooled_recall": 0.5, "returned": 40.0}
+    figures = {"matched": {"sigma_30": found}}
+    assert summary.precision(figures, "sigma_30") == 0.75
+    assert summary.recall(figures, "sigma_30") == 0.5
+    assert summary.false_positives(figures, "sigma_30") == 10
+
+
+def test_what_is_missing_is_left_out():
+    nothing = {"pooled_precision": math.nan}
+    book = collect(
+        [
+            result(seed=0, matched={"sigma_30": nothing}),
+            result(seed=1, reason="too many bits"),
+            result(seed=2, matched={"sigma_30": {"pooled_precision": 0.4}}),
+        ]
+    )
+    cell = place("cbm", "ssbc", 20)
+    assert summary.values(book, cell, summary.precision) == {2: 0.4}
+    assert summary.summarise(book, cell, summary.asymmetric) is None
+    assert summary.summarise(book, place("cbm", "lsh", 20), summary.precision) is None
+    assert summary.reasons(book) == {"too many bits": [cell]}

@@ -1,0 +1,89 @@
+import math
+
+import pytest
+
+from paper.summary import Estimate
+from paper.verdicts import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    PARTLY,
+    Comparison,
+    Verdict,
+    judge,
+    tell,
+)
+
+
+def one(lead, half=math.nan, **labels):
+    seeds = 1 if math.isnan(half) else 3
+    return Comparison(labels, 0.5 + lead, 0.5, Estimate(lead, half, seeds))
+
+
+@pytest.mark.parametrize(
+    ("lead", "half", "outcome"),
+    [
+        (0.1, math.nan, 1),
+        (-0.1, math.nan, -1),
+        (0.0, math.nan, 0),
+        (0.1, 0.05, 1),
+        (0.1, 0.2, 0),
+        (-0.1, 0.2, 0),
+        (-0.1, 0.05, -1),
+        (0.1, 0.0, 1),
+    ],
+)
+def test_an_interval_decides_or_the_sign_with_one_seed(lead, half, outcome):
+    assert one(lead, half).outcome == outcome
+
+
+def test_ahead_everywhere_holds():
+    assert judge([one(0.1, 0.01, data="A"), one(0.2, 0.01, data="B")]) == Verdict(HOLDS)
+
+
+def test_an_undecided_comparison_is_not_met():
+    assert judge([one(0.1, 0.2, data="A")]) == Verdict(FAILS)
+
+
+def test_nothing_to_compare_is_said():
+    assert judge([]) == Verdict(OPEN)
+
+
+@pytest.mark.parametrize(("worse", "part"), [("A", "on B, C"), ("AB", "against LSH")])
+def test_a_condition_is_the_largest_part_that_can_be_named(worse, part):
+    grid = [
+        one(-0.1 if rival == "MDSH" and data in worse else 0.1, data=data, rival=rival)
+        for data in "ABC"
+        for rival in ("MDSH", "LSH")
+    ]
+    assert judge(grid) == Verdict(PARTLY, f"only {part}")
+
+
+def test_less_than_half_is_no_condition():
+    grid = [one(0.1 if data == "A" else -0.1, data=data) for data in "ABC"]
+    assert judge(grid) == Verdict(FAILS)
+    assert judge(grid[:2]) == Verdict(PARTLY, "only on A")
+
+
+def test_wins_in_no_part_of_their_own_are_no_condition():
+    grid = [
+        one(0.1 if (data == "A") != (rival == "LSH") else -0.1, data=data, rival=rival)
+        for data in "AB"
+        for rival in ("LSH", "SH")
+    ]
+    assert judge(grid) == Verdict(FAILS)
+
+
+def test_the_numbers_are_told_with_the_best_and_the_worst():
+    told = tell(
+        [
+            one(0.3, data="A", level="sigma_30", rival="LSH"),
+            one(-0.2, data="B", level="sigma_30", rival="LSH"),
+            one(0.1, 0.2, data="A", level="sigma_30", rival="SH"),
+        ]
+    )
+    assert told == (
+        "Met in 1 of 3, undecided in 1, missed in 1. Best: A, LSH: 0.8 against 0.5. "
+        "Worst: B, LSH: 0.3 against 0.5."
+    )
+    assert tell([one(0.3, data="A")]) == "Met in 1 of 1, missed in 0. A: 0.8 against 0.5."
