@@ -12,6 +12,7 @@ from safetensors import safe_open
 import streambits as sb
 from streambits import Coder, GaussianAffinity, Gram, Learner, _files, storage
 from streambits.errors import InputError, StorageError
+from streambits.model.projection import Projection
 
 
 @pytest.fixture
@@ -365,3 +366,46 @@ def test_arrays_of_another_library_come_back_on_the_host(rows, path):
     coder = sb.ssbc(rows[:60], 8).learn(rows).coder()
     sb.save(coder.on(strict.zeros(1)), path)
     assert sb.load(path).encode(rows) == coder.encode(rows)
+
+
+def test_arrays_in_any_order_of_memory_come_back_as_they_were(path, rows):
+    rng = np.random.default_rng(0)
+    landmarks, matrix = rows[:60], rng.standard_normal((60, 9))
+    for mixed in (
+        np.asfortranarray,
+        lambda array: array[::-1][::-1],
+        lambda a: a.repeat(2, 1)[:, ::2],
+    ):
+        projection = Projection(mixed(matrix), rng.standard_normal(9))
+        coder = Coder(GaussianAffinity(mixed(landmarks)), projection, epoch=2)
+        sb.save(coder, path)
+        again = sb.load(path)
+        assert np.array_equal(again.projection.matrix, matrix)
+        assert np.array_equal(again.features.landmarks, landmarks)
+        assert again.encode(rows) == coder.encode(rows)
+
+
+def test_every_array_lies_where_its_numbers_may_be_mapped(path):
+    rng, index = np.random.default_rng(0), sb.HammingIndex(70, method="multi")
+    for epoch, count in ((0, 5), (3, 7)):  # bytes of marks, before words of 8 bytes
+        codes = sb.Codes.from_bits(rng.random((count, 70)) < 0.5, epoch)
+        index.add(codes, np.arange(count) + 100 * epoch)
+    index.search({e: sb.Codes.from_bits(np.zeros((1, 70), bool), e) for e in (0, 3)}, 1)
+    sb.save(index, path)
+    sizes = {name: array.itemsize for name, array in safetensors.numpy.load_file(path).items()}
+    found = places(path.read_bytes())
+    assert len(found) > 10
+    assert all(found[name][0] % size == 0 for name, size in sizes.items())
+
+
+def test_changes_of_a_loaded_index_do_not_reach_its_file(path):
+    rng, index = np.random.default_rng(0), sb.HammingIndex(20)
+    codes = sb.Codes.from_bits(rng.random((100, 20)) < 0.5)
+    index.add(codes)
+    sb.save(index, path)
+    before, loaded = path.read_bytes(), sb.load(path)
+    loaded.update(codes[[1, 0]], [0, 1])  # in place, as nobody else reads it
+    loaded.remove([7])
+    assert loaded.get([0, 1]) == codes[[1, 0]]
+    assert path.read_bytes() == before
+    assert sb.load(path).get([0, 1, 7]) == codes[[0, 1, 7]]

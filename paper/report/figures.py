@@ -3,26 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-from paper.report import plots
-from paper.measure import Cell
 from paper.comparisons import EXACT, RIVALS, paper_bits
 from paper.contestants import CONTESTANTS, LEVELS
+from paper.measure import Cell
+from paper.report import plots
 from paper.report.html import Markup, figure, image, tag
-from paper.summary import exact_streams, paper_streams, title
+from paper.report.tables import BEYOND
 from paper.summary import (
     Book,
     Estimate,
     Metric,
     asymmetric,
+    exact_streams,
     mean_average_precision,
+    paper_streams,
     place,
     precision,
     recall,
     series,
     streams_of,
     summarise,
+    title,
 )
-from paper.report.tables import BEYOND
 
 PAPER = ("ssbc", "ssbc-paper", *RIVALS)
 OWN = (
@@ -86,9 +88,7 @@ def _lines(
     bits = paper_bits(book, stream)
     lines = {m: series(book, stream, m, metric, level=level, bits=bits) for m in methods}
     name = f"{label} at {level}" if label == "MAP" else label
-    return _picture(
-        plots.against_bits(lines, label, name), f"{title(stream)}: {name} against bits"
-    )
+    return _picture(plots.against_bits(lines, label, name), f"{title(stream)}: {name} against bits")
 
 
 def diagonals(book: Book) -> list[Markup]:

@@ -10,9 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streambits._files import check_writable, replacing
-from streambits.errors import MissingExtraError
-from streambits.evaluation.ranking import RECALLS
 from paper.contestants import CONTESTANTS, LEVELS
 from paper.summary import (
     Book,
@@ -24,6 +21,9 @@ from paper.summary import (
     series,
     title,
 )
+from streambits._files import check_writable, replacing
+from streambits.errors import MissingExtraError
+from streambits.evaluation.ranking import RECALLS
 
 DPI = 160
 Dash = str | tuple[int, tuple[float, ...]]
@@ -245,7 +245,6 @@ def as_svg(figure: Any) -> bytes:
     with rc_context({"svg.hashsalt": "streambits", "svg.fonttype": "path"}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return file.getvalue()
-
 
 
 def write(figure: Any, path: Path) -> None:

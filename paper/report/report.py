@@ -7,21 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streambits._files import replacing
-from paper.report import figures, plots, sections
 from paper import runs
-from paper.theory import runs as theory_runs
 from paper.claims import CLAIMS, Finding, judged
 from paper.comparisons import Evidence
 from paper.contestants import CONTESTANTS
-from paper.report.html import Markup, page, tag
 from paper.grid import Grid
-from paper.summary import paper_streams, title
-from paper.summary import Book, collect
+from paper.report import figures, plots, sections
+from paper.report.html import Markup, page, tag
 from paper.report.tables import BEYOND, markdown, summary_tables
-from paper.theory.claims import THEORY_CLAIMS
 from paper.report.theory import theory_section
+from paper.summary import Book, collect, paper_streams, title
+from paper.theory import runs as theory_runs
+from paper.theory.claims import THEORY_CLAIMS
 from paper.verdicts import FAILS, HOLDS, OPEN, PARTLY
+from streambits._files import replacing
 
 TITLE = "Binary Coding in Stream, measured"
 LEAD = (

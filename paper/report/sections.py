@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paper.report import figures
-from paper.measure import Cell
 from paper.claims import Claim, Finding
 from paper.contestants import CONTESTANTS
-from paper.report.html import Markup, table, tag
 from paper.grid import Grid
-from paper.summary import INSTEAD, title
-from paper.summary import Book, reasons
+from paper.measure import Cell
+from paper.report import figures
+from paper.report.html import Markup, table, tag
 from paper.report.tables import (
     BEYOND,
     REFUSED,
@@ -21,6 +19,7 @@ from paper.report.tables import (
     costs,
     summary_tables,
 )
+from paper.summary import INSTEAD, Book, reasons, title
 from paper.verdicts import FAILS, HOLDS, OPEN, PARTLY
 
 HOW = Path(__file__).with_name("how.html")

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from paper.measure import Cell
 from paper.contestants import CONTESTANTS
-from paper.summary import title
+from paper.measure import Cell
 from paper.summary import (
     Book,
     Figures,
@@ -13,6 +12,7 @@ from paper.summary import (
     place,
     streams_of,
     summarise,
+    title,
 )
 from paper.verdicts import at, compare
 

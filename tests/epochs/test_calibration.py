@@ -100,3 +100,36 @@ def test_scales_of_long_codes_leave_nothing_behind():
     tracemalloc.stop()
     assert left < 1 << 20
     assert peak < 1 << 25  # the whole matrix has 2^27 bytes
+
+
+def test_a_row_of_the_sample_itself_does_not_outweigh_its_neighbours():
+    """Its distance is 0, whose logarithm would pull down what a few bits mean, too."""
+    rows = np.random.default_rng(0).standard_normal((400, 6))
+    codes = signs(rows)
+    among = Calibration(rows, codes)(rows[:50], codes[:50])
+    apart = Calibration(rows[50:], codes[50:])(rows[:50], codes[:50])
+    shares = np.median(among / apart, axis=0)
+    assert shares[1] > 0.15
+    assert shares[2] > 0.6
+    assert shares[3:] == pytest.approx(1, abs=0.05)
+
+
+def test_a_common_offset_costs_no_precision():
+    rows = np.random.default_rng(0).integers(-900, 900, (300, 8)).astype(np.float32) / 512
+    codes, offset = signs(rows), np.float32(2**14)
+    here = Calibration(rows, codes)(rows[:20], codes[:20])
+    there = Calibration(rows + offset, codes)(rows[:20] + offset, codes[:20])
+    assert np.allclose(there, here, rtol=1e-4)
+
+
+def test_a_scale_is_exact_where_bits_tell_the_distance():
+    bits = np.random.default_rng(0).random((300, 8)) < 0.5
+    rows, codes = bits.astype(float), Codes.from_bits(bits)
+    scale = Calibration(rows, codes)(rows[:5], codes[:5])
+    assert np.allclose(scale, np.sqrt(np.arange(9)), atol=1e-4)
+
+
+def test_a_curve_is_pooled_as_far_back_as_it_falls():
+    near = np.array([[0, 0, 1, 2], [0, 0, 3, 2], [1, 3, 0, 1], [2, 2, 1, 0]], np.uint16)
+    means = np.array([1.0, 2.0, 3.0, -20.0])
+    assert np.allclose(curve(near, means[near]), (1 + 2 * 2 + 2 * 3 - 20) / 6)

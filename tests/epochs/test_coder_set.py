@@ -230,3 +230,92 @@ def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, 
     first = coders[0]
     assert coders[1] is coders[1]
     assert coders[0] is not first
+
+
+@pytest.fixture
+def two_parts():
+    """Rows in two clouds, a learner of them, and its steady coders after each."""
+    rng = np.random.default_rng(3)
+    rows = rng.random((1200, 4), dtype=np.float32)
+    rows[600:] *= 5
+    learner = sb.ssbc(rows[::12], bits=16)
+    first = learner.learn(rows[:600]).coder()
+    return rows, first, learner.learn(rows[600:]).coder()
+
+
+def test_codes_of_another_epoch_are_not_noted(two_parts):
+    rows, first, _ = two_parts
+    coders, later = sb.Coders(), type(first)(first.features, first.projection, epoch=1)
+    with pytest.raises(InputError, match="are not the codes of 5 rows"):
+        coders.note(later, rows[:5], first.encode(rows[:5]))
+    assert (len(coders), coders.seen) == (0, 0)
+
+
+def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):
+    rows, first, second = two_parts
+    assert first.encode(rows) != second.encode(rows)
+    coders = sb.Coders()
+    coders.note(first, rows[:600], first.encode(rows[:600]))
+    assert coders[0] is coders.newest is first
+    coders.note(second, rows[600:], second.encode(rows[600:]))
+    assert coders[0] is coders.newest is second
+    assert coders.encode(rows) == {0: second.encode(rows)}
+
+
+def test_rows_noted_later_change_what_distances_mean(two_parts):
+    rows, first, second = two_parts
+    asked, never = sb.Coders(), sb.Coders()
+    for coders in (asked, never):
+        coders.note(first, rows[:600], first.encode(rows[:600]))
+        if coders is asked:
+            before = coders.scales(rows[:9], coders.encode(rows[:9]))[0]
+        coders.note(second, rows[600:], second.encode(rows[600:]))
+    after, expected = (c.scales(rows[:9], c.encode(rows[:9]))[0] for c in (asked, never))
+    assert np.array_equal(after, expected)
+    assert not np.allclose(after, before, rtol=0.01)
+
+
+def test_retired_epochs_take_no_memory(streamed):
+    _, coders, *_ = streamed
+    some = sb.Coders.from_state(coders.state())
+    some.keep([3])
+    only = sb.Coders.from_state(coders.state() | {"epochs": {"3": coders.state()["epochs"]["3"]}})
+    assert some.nbytes == only.nbytes < coders.nbytes / 3
+
+
+@pytest.mark.parametrize("kept", [(1, 3), (2,)])
+def test_only_the_epochs_of_the_index_are_asked(streamed, kept):
+    _, coders, index, rows = streamed
+    less = sb.HammingIndex(32)
+    for ids, codes in index.coded():
+        if codes.epoch in kept:
+            less.add(codes, ids)
+    few = sb.Coders.from_state(coders.state())
+    few.keep(kept)
+    ours, theirs = coders.search(less, rows[::300], 7), few.search(less, rows[::300], 7)
+    assert np.array_equal(ours.ids, theirs.ids)
+    assert np.array_equal(ours.distances, theirs.distances)
+    assert ours.ids.shape == (14, 7)
+
+
+def test_an_epoch_of_one_row_is_searched_by_plain_distances(two_parts):
+    rows, first, _ = two_parts
+    later = type(first)(first.features, first.projection, epoch=1)
+    coders, index = sb.Coders(), sb.HammingIndex(16)
+    for coder, some in ((first, rows[:1]), (later, rows[1:300])):
+        coders.note(coder, some, coder.encode(some))
+        index.add(coder.encode(some))
+    scales = coders.scales(rows[:3], coders.encode(rows[:3]))
+    assert np.array_equal(scales[0], np.tile(np.arange(17.0), (3, 1)))
+    hits = coders.search(index, rows[:3], 300)
+    assert sorted(hits.ids[0].tolist()) == list(range(300))
+
+
+def test_scales_of_many_queries_are_those_of_each(streamed):
+    _, coders, _, rows = streamed
+    codes = coders.encode(rows)
+    scales = coders.scales(rows, codes)
+    for some in (slice(0, 20), slice(2040, 2060), slice(3980, 4000)):
+        alone = coders.scales(rows[some], {epoch: part[some] for epoch, part in codes.items()})
+        for epoch, scale in alone.items():
+            assert np.allclose(scales[epoch][some], scale, rtol=1e-6)

@@ -178,14 +178,14 @@ def test_the_policy_can_be_read():
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_few_landmarks_can_be_watched_too(count):
+def test_few_landmarks_can_be_monitored_too(count):
     rows = moving(count=3000)
     learner = sb.ssbc(rows[:count], bits=1, epochs="auto", seed=0).learn(rows)
     assert learner.seen == 3000
     assert all(np.isfinite(reading.affinity) for reading in learner.drift)
 
 
-def test_landmarks_that_are_mostly_one_row_can_be_watched():
+def test_landmarks_that_are_mostly_one_row_can_be_monitored():
     rows = np.zeros((2000, 4), np.float32)
     rows[::50] = np.random.default_rng(0).random((40, 4))
     learner = sb.ssbc(rows[:100], bits=1, bandwidth=1.0, epochs="auto", seed=0).learn(rows)
@@ -222,6 +222,21 @@ def test_a_new_epoch_is_logged(caplog):
     told = [record.getMessage() for record in caplog.records if "epoch" in record.getMessage()]
     assert len(told) == learner.epoch
     assert told[0].startswith("epoch 1 begins after 3")
+
+
+def test_an_alarm_is_given_as_soon_as_the_evidence_is_a_million_to_one():
+    detector, alarms = Detector(mean=0.8, spread=0.1), []
+    while not alarms or detector.evidence < 20:
+        alarms.append((detector.look(np.full(1, 0.6)), detector.evidence))
+    assert [alarm for alarm, _ in alarms] == [e > np.log(1e6) for _, e in alarms]
+    assert max(np.diff([evidence for _, evidence in alarms])) < 1
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9])
+def test_numbers_that_were_all_equal_may_differ_a_little(spread):
+    detector = Detector(mean=0.8, spread=spread)
+    assert not any(detector.look(np.full(50_000, 0.7998)) for _ in range(3))
+    assert detector.look(np.full(64, 0.4))
 
 
 def test_the_tolerance_spans_the_error_of_a_mean_of_few_numbers():

@@ -56,3 +56,24 @@ def test_hamming_quality_agrees_with_mean_average_precision():
     found = quality.quality(TRUTH, lambda some: codes[some].hamming(codes))
     expected = quality.mean_average_precision(codes, ROWS, QUERIES, 0.4)
     assert found.map == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("first", [1, 5, 10])
+def test_quality_is_of_the_first_threshold_and_of_as_many_places_as_asked(first):
+    found = truth.find(ROWS, QUERIES, (0.4, 0.1, 0.8), closest=10)
+    codes = Codes.from_bits(ROWS > 0.5)
+
+    def distances(some):
+        return codes[some].hamming(codes)
+
+    got = quality.quality(found, distances, first=first)
+    assert got.map == pytest.approx(quality.mean_average_precision(codes, ROWS, QUERIES, 0.4))
+    ranked = quality.quality(found, lambda some: EXACT[some], first=first)
+    assert ranked.recall == pytest.approx(first / 10)
+
+
+def test_a_hundred_places_are_looked_at_unless_said_otherwise():
+    rows = np.arange(400.0)[:, None]
+    found = truth.find(rows, np.array([0]), 1.0, closest=200)
+    got = quality.quality(found, lambda some: abs(rows[some] - rows.T).astype(int))
+    assert got.recall == pytest.approx(0.5)

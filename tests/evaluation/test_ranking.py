@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from streambits.evaluation.histograms import histogram
-from streambits.evaluation.ranking import average_precisions, mean, precisions_at, recalls_at
+from streambits.evaluation.ranking import (
+    RECALLS,
+    average_precisions,
+    mean,
+    precisions_at,
+    recalls_at,
+)
 
 
 def tallied(distances, near, levels):
@@ -90,3 +96,11 @@ def test_where_no_query_has_anything_to_find_the_mean_is_nan():
 def test_with_more_to_find_than_places_recall_stays_below_one():
     assert recalls_at(np.array([[20]]), np.array([[10]]), 1) == pytest.approx([1 / 20])
     assert recalls_at(np.array([[10, 10]]), np.array([[10, 0]]), 1) == pytest.approx([1 / 10])
+
+
+def test_a_curve_has_twenty_points_from_a_twentieth_to_all():
+    counts = np.ones((1, 100), int)
+    true = (np.arange(100) % 5 == 0).astype(int)[None]
+    curve = precisions_at(counts, true)[0]
+    assert list(RECALLS) == [round(0.05 * i, 2) for i in range(1, 21)]
+    assert curve == pytest.approx([i / (5 * i - 4) for i in range(1, 21)])

@@ -165,6 +165,40 @@ def test_the_closest_landmark_of_a_huge_row_has_affinity_zero():
     assert affinity.closest(np.full((2, 3), 1e30, np.float32)).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_arrays_are_counted(dtype):
+    affinity = GaussianAffinity(np.random.default_rng(0).random((20, 4)).astype(dtype))
+    held = [*vars(affinity).values()]
+    held += [array for part in held if isinstance(part, dict) for array in part.values()]
+    arrays = {id(array): array.nbytes for array in held if isinstance(array, np.ndarray)}
+    assert affinity.nbytes == sum(arrays.values())
+
+
+@pytest.mark.parametrize("bandwidth", [None, nearest(5), 2.5])
+def test_a_renewed_affinity_may_be_wider_for_a_while(bandwidth):
+    rng = np.random.default_rng(0)
+    old, new, last = rng.random((3, 40, 4)) * np.array([1.0, 2.0, 3.0])[:, None, None]
+    affinity = GaussianAffinity(old, bandwidth)
+    plain, wide = affinity.renewed(new), affinity.renewed(new, wider=4.0)
+    assert plain.bandwidth == pytest.approx(GaussianAffinity(new, bandwidth).bandwidth)
+    assert wide.bandwidth == pytest.approx(4 * plain.bandwidth)
+    assert np.array_equal(wide.landmarks, new)
+    again = wide.renewed(last)
+    assert again.bandwidth == pytest.approx(GaussianAffinity(last, bandwidth).bandwidth)
+    twice = wide.renewed(last, wider=4.0)
+    assert twice.bandwidth == pytest.approx(4 * again.bandwidth)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_landmarks_beyond_single_precision_have_affinities_too():
+    rng = np.random.default_rng(0)
+    landmarks, rows = (1e40 + 1e30 * rng.standard_normal((count, 4)) for count in (20, 9))
+    affinity = GaussianAffinity(landmarks)
+    found = affinity(rows)
+    assert np.allclose(found, direct(rows, landmarks, affinity.bandwidth), rtol=1e-9)
+    assert found.max() > 1e-3
+
+
 @pytest.mark.parametrize("exponent", [-110, -100, -83, -66, -40, 40, 66, 83, 100, 122])
 def test_the_unit_of_single_precision_rows_changes_nothing(exponent):
     """A power of two rounds nothing, so affinities are the same to the bit; no warning is given."""

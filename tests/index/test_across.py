@@ -57,3 +57,20 @@ def test_tables_answer_few_queries_across_epochs_too(method):
         other.add(codes)
     asked = {epoch: codes_of(rng, 3, 32, epoch) for epoch in range(3)}
     assert np.array_equal(scan.search(asked, 9).ids, other.search(asked, 9).ids)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_dead_codes_do_not_fill_up_the_hits_across_epochs(scaled):
+    rng = np.random.default_rng(0)
+    index, held = HammingIndex(16), {}
+    for epoch in range(2):
+        ids, codes = np.arange(100) + 100 * epoch, codes_of(rng, 100, 16, epoch)
+        index.add(codes, ids)
+        index.remove(ids[:5])
+        held[epoch] = ids[5:], codes[5:]
+    asked = {epoch: codes_of(rng, 2, 16, epoch) for epoch in held}
+    scales = {e: np.tile(np.arange(17.0), (2, 1)) for e in held} if scaled else None
+    hits = index.search(asked, 500, scales=scales)
+    assert hits.ids.shape == (2, 190)
+    for q, expected in enumerate(brute(held, asked, None, 500)):
+        assert list(zip(hits.distances[q].tolist(), hits.ids[q].tolist(), strict=True)) == expected

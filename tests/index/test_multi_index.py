@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from streambits import Codes
 from streambits.index import scan, tables
+from streambits.index.kernels import multi
 from streambits.index.multi_index import Tables
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
@@ -195,3 +196,62 @@ def test_equal_codes_are_kept_once():
     rng = np.random.default_rng(3)
     words = rng.integers(0, 2**64, (1, 1000), np.uint64)[:, rng.integers(1000, size=100_000)]
     assert Tables(words, 64).nbytes < 6 * 100_000
+
+
+@pytest.mark.parametrize("bits", [65, 66, 72, 87, 88, 129, 152])
+def test_pieces_of_one_bit_at_the_edge_of_a_word(bits, alone):
+    """The last bit is rare, so its buckets are the first to be opened."""
+    rng = np.random.default_rng(bits)
+    rows = rng.random((200, bits)) < 0.5
+    rows[:, -1] = np.arange(200) % 10 == 5
+    queries = rows[5:200:40] ^ (rng.random((5, bits)) < 0.02)
+    queries[:, -1] = True
+    for pieces in (bits, bits // 2):
+        made = Tables(planes(rows), bits, pieces)
+        alive = np.ones(200, np.bool_)
+        check(made, rows, alive, queries, ks=(1, 3, 200), radii=(0, 3, bits // 4))
+
+
+def test_pieces_never_read_past_the_words_of_a_code():
+    """As Python, which checks bounds; machine code would read what is not its own."""
+    words = planes(np.ones((2, 128), np.bool_))
+    for start in range(105):
+        assert multi._piece.py_func(words, 1, start, 24) == 2**24 - 1
+
+
+@pytest.mark.parametrize("bits", [40, 64, 130])
+def test_many_neighbours_from_several_chunks(bits, alone):
+    rng = np.random.default_rng(bits)
+    rows, alive = rng.random((4000, bits)) < 0.5, rng.random(4000) < 0.9
+    queries = rows[:2] ^ (rng.random((2, bits)) < 0.05)
+    check(Tables(planes(rows), bits), rows, alive, queries, ks=(2, 7, 64, 101, 600), radii=())
+
+
+def test_places_beyond_two_bytes(alone):
+    words = np.random.default_rng(0).integers(0, 2**64, (1, 70_000), np.uint64)
+    asked, alive = words[:, [3, 65_536, 69_999]].T, np.ones(70_000, np.bool_)
+    made = Tables(words, 64)
+    places, distances = made.nearest(words, alive, 70_000, asked, 1)
+    assert (places[:, 0].tolist(), distances[:, 0].tolist()) == ([3, 65_536, 69_999], [0, 0, 0])
+    near = made.within(words, alive, 70_000, asked, 0)
+    assert [hits[0].tolist() for hits in near] == [[3], [65_536], [69_999]]
+
+
+def test_more_places_than_four_bytes_can_number():
+    words = np.zeros((1, 3), np.uint64)
+    state = Tables(words, 8).state()
+    wide = {
+        name: value.astype(np.int64) if value.dtype == np.uint32 else value
+        for name, value in state.items()
+        if isinstance(value, np.ndarray)
+    }
+    with pytest.raises(ValueError, match=r"int64.*not uint32"):
+        Tables.from_state(state | wide).check_shapes(8, 3)
+    for count in (2**32 - 1, 2**32, 2**40):
+        wide["members"] = np.broadcast_to(np.int64(0), (count,))
+        made = Tables.from_state(state | wide)
+        if count < 2**32:
+            with pytest.raises(ValueError, match=r"int64.*not uint32"):
+                made.check_shapes(8, count)
+        else:
+            made.check_shapes(8, count)

@@ -274,3 +274,30 @@ while True:
     assert {index.bits for index in found} == set(kinds)
     for index in found:
         assert contents(index) == kinds[index.bits][1]
+
+
+@pytest.mark.parametrize("method", ["scan", "multi"])
+def test_tables_of_codes_that_were_appended_are_loaded(path, method):
+    rng, index = np.random.default_rng(0), HammingIndex(20, method=method)
+    codes = codes_of(rng, 500, 20)
+    for start in range(0, 500, 100):  # there is room for more
+        index.add(codes[start : start + 100])
+    hits = index.search(codes[:5], 20)
+    sb.save(index, path)
+    loaded = sb.load(path)
+    loaded.verify()
+    assert np.array_equal(loaded.search(codes[:5], 20).ids, hits.ids)
+    assert loaded.nbytes <= index.nbytes
+
+
+def test_a_loaded_index_knows_who_was_removed(path):
+    rng, index = np.random.default_rng(0), HammingIndex(20)
+    codes = codes_of(rng, 500, 20)
+    index.add(codes)
+    index.remove([4, 17])
+    sb.save(index, path)
+    loaded = sb.load(path)
+    assert len(loaded) == 498
+    assert loaded.has([3, 4, 17]).tolist() == [True, False, False]
+    assert loaded.search(codes[:1], 1000).ids.shape == (1, 498)
+    assert 4 not in loaded.search(codes[4], 20).ids

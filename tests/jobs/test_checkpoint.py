@@ -10,8 +10,9 @@ import pytest
 from streambits.errors import StorageError
 from streambits.io.codes import open_sink
 from streambits.io.codes.code_files import read_codes
+from streambits.io.protocols import Reject
 from streambits.io.rows import open_source
-from streambits.jobs import checkpoint
+from streambits.jobs import checkpoint, reader
 from streambits.jobs.encoding import Encoding
 from streambits.jobs.folder import Folder
 from streambits.jobs.rejects import Rejects
@@ -96,3 +97,68 @@ def test_one_from_before_is_gone_on_from(ended, rows, learner, tmp_path):
     assert ended(sink=open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, True]
     [packed] = [codes.packed for _, codes in read_codes(tmp_path / "codes")]
     assert np.array_equal(packed, learner.coder().encode(rows).packed)
+
+
+def test_codes_and_rejects_are_on_the_disk_before_the_checkpoint_counts_them(
+    learner, rows, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reader, "TOGETHER", 1000)
+    bad = rows.copy()
+    bad[::700, 2] = np.nan
+    np.save(tmp_path / "rows.npy", bad)
+    events, written, fsync = [], {}, os.fsync
+
+    class Sink:
+        """Without a state: it is given again what came after the last commit."""
+
+        name, bits, rows = "noted", 12, 0
+
+        def write(self, ids, _codes):
+            self.rows += len(ids)
+
+        def commit(self):
+            events.append(("commit", self.rows))
+
+        def close(self):
+            pass
+
+    def noted_fsync(descriptor):
+        fsync(descriptor)
+        written[os.fstat(descriptor).st_ino] = os.fstat(descriptor).st_size
+
+    def noted_keep(self, checkpoint):
+        aside = tmp_path / "rejects.jsonl"
+        size = written.get(aside.stat().st_ino, 0) if aside.exists() else 0
+        events.append(("keep", checkpoint.counts["rows"], checkpoint.counts["length"], size))
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Folder, "keep", noted_keep)
+    source = open_source(tmp_path / "rows.npy", rows=1000)
+    work, rejects = (
+        Encoding(learner.coder(), "model"),
+        Rejects(tmp_path / "rejects.jsonl", skip=True),
+    )
+    with Folder(tmp_path / "job", {}) as folder:
+        Job(source, work, Sink(), rejects, folder, pace=Pace(1000)).run()
+    kept = [event for event in events if event[0] == "keep"]
+    assert len(kept) > 3
+    assert kept[-1][1] == 5000 - len(bad[::700])
+    assert [event[0] for event in events[:2]] == ["commit", "keep"]
+    committed = 0
+    for event in events:
+        committed = event[1] if event[0] == "commit" else committed
+        if event[0] == "keep":
+            assert committed == event[1]  # rows
+            assert event[2] == event[3]  # bytes of rejects
+    assert kept[-1][2] > 0
+
+
+def test_rejects_are_brought_to_the_disk(tmp_path, monkeypatch):
+    synced, fsync = set(), os.fsync
+    rejects = Rejects(tmp_path / "rejects.jsonl", skip=True)
+    rejects.commit()
+    rejects.put([Reject("a.csv:7", "no number")])
+    monkeypatch.setattr(os, "fsync", lambda d: synced.add(os.fstat(d).st_ino) or fsync(d))
+    rejects.commit()
+    assert (tmp_path / "rejects.jsonl").stat().st_ino in synced
+    rejects.close()

@@ -216,6 +216,37 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_stays(path)
         assert there == {f".x.index.{alive}.7.new", ".notes.new"}
 
 
+def test_another_model_is_not_a_checkpoint(path, learner):
+    with Folder(path, ONE) as folder:
+        sb.save(learner.coder(), path / "checkpoint.safetensors")
+        with pytest.raises(StorageError, match=r"checkpoint\.safetensors holds a Coder, no check"):
+            folder.checkpoint()
+
+
+def test_a_checkpoint_that_gives_way_is_gone_from_the_disk_before_another_job_is_named(
+    path, monkeypatch
+):
+    """Otherwise a power cut could leave the checkpoint of one job under the name of another."""
+    begin(path)
+    events, fsync, replace, unlink = [], os.fsync, os.replace, os.unlink
+
+    def noting(what, act, of):
+        def noted(first, *others, **more):
+            events.append((what, of(first, *others)))
+            return act(first, *others, **more)
+
+        return noted
+
+    monkeypatch.setattr(os, "fsync", noting("fsync", fsync, lambda d: os.fstat(d).st_ino))
+    monkeypatch.setattr(os, "replace", noting("rename", replace, lambda _, b: os.path.basename(b)))
+    monkeypatch.setattr(os, "unlink", noting("remove", unlink, os.path.basename))
+    with Folder(path, OTHER):
+        pass
+    removed = events.index(("remove", "checkpoint.safetensors"))
+    named = events.index(("rename", "job.json"))
+    assert ("fsync", path.stat().st_ino) in events[removed:named]
+
+
 def test_a_checkpoint_is_for_its_owner_alone(tmp_path):
     """It holds rows as they came."""
     with Folder(tmp_path / "job", {"verb": "learn"}) as folder:

@@ -114,3 +114,21 @@ def test_a_row_on_every_threshold_has_the_same_code_alone_and_in_a_batch():
     for place in (0, 4, 65):
         assert codes[place] == coder.encode(centre[None])
     assert not codes[0].unpack().any()  # the sign of nothing is no
+
+
+@pytest.mark.parametrize("middle", [0.1, 0.7, 1 / 3, 1.7])
+def test_bits_are_decided_exactly_where_a_long_sum_of_equal_terms_rounds(middle):
+    """Terms of one size round the same way again and again; a threshold beside their sum."""
+    columns, middle = 1000, np.float32(middle)
+    steps = np.concatenate([np.arange(-100, 0), np.arange(1, 101)]).astype(np.int32)
+    values = (np.full(200, middle).view(np.int32) + steps).view(np.float32)
+    rows = np.repeat(values[:, None], columns, axis=1)
+    projection = Projection(np.ones((columns, 1)), np.array([columns * float(middle)]))
+    coder = Coder(Linear(np.zeros(columns, np.float32)), projection)
+    assert np.array_equal(coder.encode(rows).unpack()[:, 0], steps > 0)
+
+
+def test_a_coder_in_another_library_keeps_its_epoch(rows):
+    there = coder_of(columns=8).on(strict.zeros(1))
+    assert there.epoch == there.on(np.zeros(1)).epoch == 3
+    assert there.encode(strict.asarray(rows[:9])).epoch == 3

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
+from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError
 from streambits.evaluation.quality import bits_changed
 
@@ -289,3 +290,62 @@ def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, t
     assert bits_changed(codes, here.coder().encode(rows[:500])) < 0.01
     there.merge(there.fresh().learn(strict.asarray(rows[:100].astype(np.float64))))
     assert there.seen == here.seen + 100
+
+
+@pytest.mark.parametrize("method", ["lsh", "lsbc", "e2lsh"])
+def test_fixed_directions_are_never_turned(method, build, train, rows):
+    learner = build(method, train)
+    first = learner.coder().projection
+    later = learner.learn(rows).coder().projection
+    assert np.array_equal(later.matrix, first.matrix)
+    assert np.array_equal(later.thresholds, first.thresholds)
+
+
+@pytest.mark.parametrize("rotation", ["none", "itq"])
+def test_a_learner_with_epochs_keeps_four_rows_for_each_landmark(train, rows, rotation):
+    settings = {"bits": 8, "prior": train, "sample": 10, "rotation": rotation}
+    features = GaussianAffinity(train)
+    monitor = monitor_for(10**9, features)
+    learner = Learner(features, Gram(60), monitor=monitor, **settings).learn(rows)
+    assert learner.sample.shape == (4 * 60, 8)
+    never = Learner(GaussianAffinity(train), Gram(60), **settings).learn(rows)
+    assert len(never.sample) == (10 if rotation == "itq" else 1)
+
+
+def test_the_sample_is_independent_of_landmarks_drawn_with_the_same_seed(rows):
+    landmarks = sb.reservoir([rows], 200, seed=0)
+    learner = Learner(GaussianAffinity(landmarks), Gram(200), bits=8, sample=500, seed=0)
+    learner.learn(rows)
+    share = np.isin(landmarks[:, 0], learner.sample[:, 0]).mean()
+    assert 0.03 < share < 0.2  # a tenth of all rows is in the sample
+
+
+def test_the_prior_helps_out_where_few_rows_were_learned(train, rows):
+    learner = sb.ssbc(train, 8).learn(rows[:10])
+    assert learner.renew() == 1
+    known = np.concatenate([train, rows[:10]])
+    assert np.isin(learner.features.landmarks[:, 0], known[:, 0]).all()
+    assert np.isin(learner.features.landmarks[:, 0], rows[:10, 0]).any()
+    assert learner.seen == 10
+
+
+def test_every_epoch_draws_its_own_landmarks(train, rows):
+    learner = sb.ssbc(train, 8).learn(rows)
+    drawn = []
+    for _ in range(3):
+        learner.renew()
+        drawn.append(set(learner.features.landmarks[:, 0].tolist()))
+    assert len(drawn[0] & drawn[1]) < 30
+    assert len(drawn[1] & drawn[2]) < 30
+
+
+def test_the_prior_fades_like_the_rows_that_follow_it(train, rows):
+    """A learner that has forgotten its prior is as one that had none."""
+    features = GaussianAffinity(train)
+    one, other = (
+        Learner(features, Gram(60, half_life=100), bits=8, prior=prior, rotation="none")
+        for prior in (train + 1, None)
+    )
+    close = [one.learn(rows[:4000]).coder(), other.learn(rows[:4000]).coder()]
+    assert np.allclose(*(coder.projection.matrix for coder in close), atol=1e-8)
+    assert np.allclose(*(coder.projection.thresholds for coder in close), atol=1e-8)

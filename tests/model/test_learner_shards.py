@@ -121,3 +121,23 @@ def test_empty_learners_merge_with_their_copies(train, rows):
     learner = sb.ssbc(train, 8)
     assert learner.merge(copy_of(learner)).seen == 0
     assert learner.merge(learner.fresh().learn(rows[:5])).seen == 5
+
+
+def test_a_merged_sample_has_rows_of_both_shards(train, rows):
+    left, right = (Learner(GaussianAffinity(train), Gram(60), bits=8, sample=s) for s in (400,) * 2)
+    left.learn(rows[:2500])
+    right = left.fresh().learn(rows[2500:])
+    left.merge(right)
+    share = np.isin(left.sample[:, 0], rows[2500:, 0]).mean()
+    assert left.sample.shape == (400, 8)
+    assert 0.4 < share < 0.6
+    few = left.fresh().merge(left.fresh().learn(rows[:10]))
+    assert few.sample.shape == (10, 8)
+
+
+def test_shards_of_two_half_lives_do_not_merge(train, rows, fingerprint):
+    left, right = (sb.ssbc(train, 8, half_life=half).learn(rows) for half in (100, 200))
+    before = fingerprint(left)
+    with pytest.raises(MergeError, match="different half-lives: they must agree"):
+        left.merge(right)
+    assert fingerprint(left) == before

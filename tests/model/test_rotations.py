@@ -5,7 +5,14 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits.model.rotations import itq, itq_steps, procrustes, random_rotation, uniform_diagonal
+from streambits.model.rotations import (
+    ease,
+    itq,
+    itq_steps,
+    procrustes,
+    random_rotation,
+    uniform_diagonal,
+)
 
 
 def quantisation_loss(projected, rotation):
@@ -98,3 +105,25 @@ def test_strict_energies_give_the_same_uniform_diagonal():
     energies = np.array([5.0, 3.0, 2.0, 0.1])
     there = uniform_diagonal(strict.asarray(energies))
     assert np.array_equal(np.asarray(there), uniform_diagonal(energies))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_of_itq_turns_towards_the_corners_that_the_rows_are_nearest_to(seed):
+    projected = np.random.default_rng(seed).standard_normal((60, 5)) * [3, 2, 2, 1, 1]
+    start = random_rotation(5, projected, seed)
+    corners = np.where(projected @ start > 0, 1.0, -1.0)
+    (turned,) = itq_steps(projected, start, 1)
+    assert np.allclose(turned, scipy.linalg.orthogonal_procrustes(projected, corners)[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_easing_goes_a_tenth_of_the_way_to_the_next_step(seed):
+    projected = np.random.default_rng(seed).standard_normal((60, 5)) * [3, 2, 2, 1, 1]
+    start = itq(projected, seed, steps=3)
+    (ahead,) = itq_steps(projected, start, 1)
+    eased = ease(projected, start)
+    assert_orthogonal(eased)
+    whole = np.linalg.norm(ahead - start)
+    assert whole > 1e-3
+    assert np.linalg.norm(eased - start) == pytest.approx(0.1 * whole, rel=0.1)
+    assert np.linalg.norm(ahead - eased) == pytest.approx(0.9 * whole, rel=0.1)

@@ -171,3 +171,54 @@ def test_each_smaller_key_takes_the_place_of_the_largest(seed, size, count, coar
     assert np.array_equal(np.sort(found), np.sort(expected))
     if not coarse:
         assert np.array_equal(found, expected)
+
+
+def faded(rows, half_life, seed, size=60):
+    sample = Reservoir(size, rows, inputs=rows.shape[1], half_life=half_life, seed=seed)
+    sample.update(rows)
+    return sample
+
+
+def test_samples_that_forget_are_of_the_same_age_when_merged():
+    """A row counts by its age in its own shard, however many rows that shard has seen."""
+    long, short = np.arange(2000.0)[:, None], -np.arange(1.0, 201)[:, None]
+    expected = (1 - 0.5**2) / (1 - 0.5**20 + 1 - 0.5**2)  # of the weights, by geometric series
+    for first, second in ((long, short), (short, long)):
+        shares = []
+        for seed in range(20):
+            left, right = faded(first, 100, 2 * seed), faded(second, 100, 2 * seed + 1)
+            left.merge(right)
+            shares.append((left.rows < 0).mean())
+        assert np.mean(shares) == pytest.approx(expected, abs=0.05)
+
+
+def test_a_merged_sample_that_forgets_is_restored_with_its_age(fingerprint):
+    left, right = faded(NUMBERED[:100], 30, 1), faded(NUMBERED[100:], 30, 2)
+    left.merge(right)
+    again = Reservoir.from_state(left.state())
+    assert fingerprint(again) == fingerprint(left)
+    more = -NUMBERED[:200]
+    left.update(more)
+    again.update(more)
+    assert np.array_equal(again.rows, left.rows)
+
+
+def test_a_stream_of_several_libraries_and_precisions_becomes_that_of_its_first_batch():
+    first, *rest = cut(NUMBERED, [60, 150, 300])
+    rest = [rest[0].astype(np.float32), strict.asarray(rest[1]), rest[2]]
+    found = reservoir([strict.asarray(first), *rest], 20)
+    assert isinstance(found, type(strict.asarray(first)))
+    assert found.dtype == strict.float64
+    assert np.array_equal(np.asarray(found), reservoir([NUMBERED], 20))
+
+
+def test_centres_do_not_depend_on_a_common_offset(mixture):
+    sample = mixture(300, dtype=np.float64)
+    found = centres(sample + 2.0**35, 8, seed=2)
+    assert np.allclose(found - 2.0**35, centres(sample, 8, seed=2), atol=1e-4)
+
+
+def test_a_centre_that_loses_its_rows_stays_where_it_is():
+    sample = np.repeat([[5.0], [11.0]], 10, axis=0)
+    found = centres(sample, 6)
+    assert set(found.ravel().tolist()) == {5.0, 11.0}

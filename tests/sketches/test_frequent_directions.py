@@ -3,8 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import FrequentDirections
+from streambits import FrequentDirections, Gram
+from streambits._arrays import array_namespace
 from streambits.errors import InputError, RankError
+from streambits.sketches.base import eigh
 
 
 def low_rank(rng, count):
@@ -175,3 +177,73 @@ def test_rows_whose_entries_span_hundreds_of_orders_of_magnitude_are_sketched():
     error = np.linalg.eigvalsh(rows.T @ rows - sketch.matrix.T @ sketch.matrix)
     assert error[0] >= -1e-9
     assert error[-1] <= sketch.certificate * (1 + 1e-9)
+
+
+def test_as_many_rows_are_freed_at_a_time_as_the_sketch_has():
+    sketch = FrequentDirections(40, 6)
+    assert sketch.spare == sketch.fresh().spare == 6
+    assert sketch.nbytes == FrequentDirections(40, 6, 6).nbytes
+
+
+def test_the_certificate_allows_for_rounding_where_nothing_was_subtracted():
+    """Against sums of products in higher precision than the sketch has."""
+    rng = np.random.default_rng(0)
+    rows = low_rank(rng, 400) * 10 ** rng.uniform(-3, 3, (400, 1))
+    sketch = summed(FrequentDirections(12, 5, centred=False), rows, 11)
+    true, found = (part.astype(np.longdouble) for part in (rows, sketch.matrix))
+    error = np.linalg.norm((true.T @ true - found.T @ found).astype(float), 2)
+    assert sketch.shrinkage < error <= sketch.certificate < 1e-9 * np.square(rows).sum()
+
+
+def test_the_allowance_for_rounding_fades_with_the_rows():
+    sketch = FrequentDirections(12, 5, half_life=50)
+    sketch.update(low_rank(np.random.default_rng(0), 300))
+    before = sketch.certificate
+    assert before > 100 * sketch.shrinkage
+    sketch.fade(100)
+    assert sketch.certificate == pytest.approx(before / 4, abs=0)
+
+
+def test_nothing_negative_is_ever_subtracted():
+    """The energies beyond the rank are zero but for rounding, which has both signs."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        sketch, before = FrequentDirections(12, 5, 1, centred=False), 0.0
+        for row in low_rank(rng, 60):
+            sketch.update(row[None, :])
+            assert sketch.shrinkage >= before
+            before = sketch.shrinkage
+
+
+@pytest.mark.parametrize("kind", [FrequentDirections, Gram])
+def test_a_sample_may_stand_for_more_rows_than_it_has(kind):
+    rows = decaying(np.random.default_rng(0), 50) + 1
+    sketch = kind(12, 20) if kind is FrequentDirections else kind(12)
+    sketch.update(rows)
+    before, (vectors, energies) = sketch.matrix.copy(), sketch.directions(4)
+    sketch.stand_for(1000, 500.0)
+    assert (sketch.seen, sketch.weight) == (1000, 500.0)
+    after = sketch.directions(4)
+    assert np.allclose(after.energies, energies, rtol=1e-12)
+    assert np.allclose(after.vectors, vectors)
+    factor = np.linalg.norm(sketch.matrix) / np.linalg.norm(before)
+    assert factor == pytest.approx(10 if kind is Gram else 10**0.5)
+
+
+def test_a_matrix_that_does_not_converge_keeps_all_but_what_rounding_hides(monkeypatch):
+    linalg = array_namespace(np.zeros(1)).linalg
+    solve, matrices = linalg.eigh, []
+
+    def fails_once(matrix):
+        matrices.append(matrix)
+        if len(matrices) == 1:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return solve(matrix)
+
+    monkeypatch.setattr(linalg, "eigh", fails_once)
+    matrix = np.diag([3.0, 1e-10, 2e-23])
+    matrix[0, 1] = matrix[1, 0] = 1e-30
+    energies, vectors = eigh(matrix)
+    assert energies.tolist() == [2e-23, 1e-10, 3.0]
+    assert np.array_equal(abs(vectors), np.eye(3)[::-1])
+    assert matrices[1][0, 1] == 0

@@ -94,3 +94,18 @@ def test_single_precision_suffices_for_strong_directions_only():
     assert not single_suffices(weak, 2)
     assert not single_suffices(strong.astype(np.float64), 2)
     assert not single_suffices(strong, 7)
+
+
+def test_certificates_of_several_blocks_add_up_when_merged():
+    rows = np.random.default_rng(0).random((100, 4), dtype=np.float32)
+    left, right = gram_of(rows[:20], single=True), gram_of(rows[20:70], single=True)
+    right.update(rows[70:])
+    expected = left.certificate + right.certificate
+    left.merge(right)
+    assert left.certificate == expected
+
+
+def test_single_precision_is_not_looked_at_for_many_columns():
+    rows = np.random.default_rng(0).standard_normal((30, 1025)).astype(np.float32)
+    assert single_suffices(rows[:, :1024], 1)
+    assert not single_suffices(rows, 1)

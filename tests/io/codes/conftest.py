@@ -42,6 +42,12 @@ READERS = {
 }
 
 
+@pytest.fixture(scope="session")
+def readers():
+    """By kind, a function that reads back what a sink has left at a path."""
+    return READERS
+
+
 @pytest.fixture
 def places(tmp_path):
     """places(kind): a function that makes an empty place, as the checks of sinks want it."""

@@ -411,3 +411,65 @@ def test_a_url_that_names_no_sink_is_shown_without_its_password(target):
     with pytest.raises(InputError, match="names no sink") as caught:
         open_sink(target, 8)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture
+def read(readers):
+    """read(sink): the code of each id, and how many rows there are."""
+
+    def of(sink):
+        parts = list(readers[sink.kind](sink.path))
+        ids = [i for part in parts for i in part.ids.tolist()]
+        return dict(zip(ids, Codes.concat(part.codes for part in parts), strict=True)), len(ids)
+
+    return of
+
+
+@pytest.mark.parametrize("batches", [[[1, 2, 3], [3, 4]], [[1, 2, 2, 3]], [[5], [5], [6]]])
+def test_an_id_that_comes_again_at_once_is_there_once(opened, codes, batches, read):
+    sink, start = opened(), 0
+    for ids in batches:
+        sink.write(ids, codes[start : start + len(ids)])
+        start += len(ids)
+    sink.close()
+    last = {i: place for place, i in enumerate(i for ids in batches for i in ids)}
+    assert read(sink) == ({i: codes[place] for i, place in last.items()}, len(last))
+
+
+def test_rows_that_come_again_after_an_exchange_are_there_once(opened, codes, read):
+    """The files were exchanged, and the job goes back to before that: ids ascend all the same."""
+    sink = opened()
+    sink.write([*range(10), 5], codes[:11])
+    state = sink.state()
+    sink.write(np.arange(10, 20), codes[11:21])
+    sink.close()
+    there = read(sink)
+    assert (sorted(there[0]), there[1]) == (list(range(20)), 20)
+    again = opened()
+    again.resume(state)
+    again.write(np.arange(10, 20), codes[11:21])
+    again.close()
+    assert read(again) == there
+
+
+def test_a_commit_brings_all_files_to_the_disk(opened, codes, monkeypatch):
+    synced, fsync = {}, os.fsync
+
+    def noted(descriptor):
+        fsync(descriptor)
+        found = os.fstat(descriptor)
+        synced[found.st_ino] = found.st_size
+
+    monkeypatch.setattr(os, "fsync", noted)
+    sink = opened()
+    for start in range(0, 90, 30):
+        sink.write(np.arange(start, start + 30), codes[start : start + 30])
+        synced.clear()
+        sink.commit()
+        files = [sink.path] if sink.path.is_file() else list(sink.path.iterdir())
+        files = [file for file in files if not file.name.startswith(".")]
+        new = [file for file in files if not file.name.startswith("part-") or file == max(files)]
+        assert new
+        for file in new:
+            assert synced[file.stat().st_ino] == file.stat().st_size
+    sink.close()

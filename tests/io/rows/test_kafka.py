@@ -5,12 +5,15 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip(
     "confluent_kafka", reason="confluent-kafka is not installed: pip install 'streambits[kafka]'"
 )
+
+from streambits.streams import kafka
 
 from streambits.errors import InputError, StorageError, UnreachableError
 from streambits.io.protocols import Source
@@ -192,3 +195,120 @@ def test_a_url_has_hosts_and_a_topic_only(url):
     with pytest.raises(InputError, match=r"is not a URL such as|STREAMBITS_KAFKA_SASL_") as caught:
         KafkaSource.from_url(url)
     assert "hunter2" not in str(caught.value)
+
+
+class Fake:
+    """What librdkafka may do: a client, with a log of each partition, that hands out odd things.
+
+    logs: for each partition, its offsets; ends: where a partition ends, if not after its last;
+    before: what `consume` gives first, once for each list: (partition, offset, error code).
+    """
+
+    def __init__(self, logs, ends=None, lows=None, before=()):
+        self.logs, self.before = logs, list(before)
+        self.ends = {p: log[-1] + 1 for p, log in logs.items() if log} | (ends or {})
+        self.lows = {p: log[0] if log else 0 for p, log in logs.items()} | (lows or {})
+        self.settings, self.asked, self.place = None, 0, (0, 0)
+
+    def __call__(self, settings):
+        self.settings = settings
+        return self
+
+    def list_topics(self, topic, **_):
+        found = SimpleNamespace(partitions=dict.fromkeys(self.logs))
+        return SimpleNamespace(topics={topic: found}, cluster_id="fake")
+
+    def get_watermark_offsets(self, which, **_):
+        return self.lows[which.partition], self.ends[which.partition]
+
+    def assign(self, which):
+        self.place = which[0].partition, which[0].offset
+
+    def consume(self, count, **_):
+        self.asked += 1
+        assert self.asked < 100, "it asks again and again"
+        if self.before:
+            return [self.message(*one) for one in self.before.pop(0)]
+        partition, place = self.place
+        found = [i for i in self.logs[partition] if i >= place][:count]
+        self.place = partition, found[-1] + 1 if found else place
+        return [self.message(partition, offset) for offset in found]
+
+    def message(self, partition, offset, code=None):
+        error = code and SimpleNamespace(code=lambda: code, str=lambda: "trouble")
+        parts = {"partition": partition, "offset": offset, "error": error, "value": b"[1, 2]"}
+        return SimpleNamespace(**{name: lambda part=part: part for name, part in parts.items()})
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """fake(...): a source whose client is a Fake."""
+
+    def of(*logs, patience=0, **odd):
+        client = Fake(dict(enumerate(map(list, logs))), **odd)
+        monkeypatch.setattr(kafka, "Consumer", client)
+        return KafkaSource("host", "topic", patience=patience), client
+
+    return of
+
+
+def ids_of(partition, *offsets):
+    return [(partition << 48) + offset for offset in offsets]
+
+
+def test_the_client_keeps_no_place_and_chooses_none(fake):
+    source, client = fake(range(3))
+    assert all_of(source.read())[0] == [0, 1, 2]
+    assert client.settings["enable.auto.commit"] is False
+    assert client.settings["enable.auto.offset.store"] is False
+    assert client.settings["auto.offset.reset"] == "error"
+
+
+def test_partitions_are_read_by_their_numbers_however_they_are_listed(fake):
+    source, client = fake(range(2), range(2), range(2))
+    client.logs = {p: client.logs[p] for p in (2, 0, 1)}
+    assert all_of(source.read())[0] == ids_of(0, 0, 1) + ids_of(1, 0, 1) + ids_of(2, 0, 1)
+
+
+def test_a_partition_that_gives_nothing_ends_the_patience(fake):
+    source, client = fake([], ends={0: 5})
+    with pytest.raises(UnreachableError, match="no message comes"):
+        list(source.read())
+    assert client.asked == 1
+
+
+def test_what_was_removed_beyond_the_end_of_a_round_belongs_to_the_next(fake):
+    source, _ = fake(range(30, 33))
+    [chunk] = source.read({"next": {"0": 10}, "end": {"0": 20}, "columns": 2})
+    assert chunk.offset["next"] == {"0": 20}
+    assert [reject.where for reject in chunk.rejects] == ["topic, partition 0, offsets 10 to 19"]
+    ids, _, rejects = all_of(source.read(chunk.offset))
+    assert ids == [30, 31, 32]
+    assert [reject.where for reject in rejects] == ["topic, partition 0, offsets 20 to 29"]
+
+
+def test_messages_that_are_not_meant_are_left_out(fake):
+    """Of the partition before, older ones and later ones, which the client had in its queue."""
+    at = {"next": {"0": 3, "1": 4}, "end": {"0": 6, "1": 8}, "columns": 2}
+    odd = [(1, 3), (0, 2), (0, 3), (0, 0), (0, 4), (1, 9), (0, 3), (0, 5), (0, 6), (0, 7)]
+    source, _ = fake(range(9), range(10), before=[odd])
+    chunks = list(source.read(at))
+    assert all_of(chunks)[0] == ids_of(0, 3, 4, 5) + ids_of(1, 4, 5, 6, 7)
+    assert chunks[-1].offset["next"] == {"0": 6, "1": 8}
+    assert all_of(source.read(chunks[-1].offset))[0] == ids_of(0, 6, 7, 8) + ids_of(1, 8, 9)
+
+
+def test_an_end_that_has_moved_on_does_not_skip_what_came_since(fake):
+    """Where the last offsets of a round hold no messages, the client tells of the end it sees."""
+    log, end = [*range(15), *range(20, 25)], kafka.KafkaError._PARTITION_EOF
+    seen = [(0, offset) for offset in range(15)]
+    source, _ = fake(log, before=[[*seen, (0, 25, end)]])
+    *_, last = source.read({"next": {"0": 0}, "end": {"0": 20}, "columns": 2})
+    assert last.offset["next"] in ({"0": 15}, {"0": 20})
+    assert all_of(source.read({**last.offset, "next": {"0": 20}}))[0] == list(range(20, 25))
+    link = kafka._Link(source, {0: 15})
+    link._sorted_out([link._consumer.message(0, 25, end)], 0, 20)
+    assert link.places == {0: 20}

@@ -7,12 +7,15 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 
 pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
+
+from streambits.streams import nats as module
 
 from servers.nats import Nats
 from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
@@ -294,3 +297,79 @@ def test_without_the_package_the_extra_is_named():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert b"nats-py" in run.stdout
     assert b"streambits[nats]" in run.stdout
+
+
+class Fake:
+    """A connection whose client drops messages: once those of `lost`, and all above its limit."""
+
+    def __init__(self, count, lost=()):
+        self.numbers, self.lost, self.opened = range(1, count + 1), set(lost), 0
+        self.queue, self.came, self.limit = [], 0, 0
+
+    def jetstream(self):
+        return self
+
+    async def close(self):
+        pass
+
+    async def stream_info(self, _stream):
+        return SimpleNamespace(state=SimpleNamespace(first_seq=1, last_seq=len(self.numbers)))
+
+    async def add_consumer(self, _stream, config):
+        self.queue, self.came = list(self.numbers)[config.opt_start_seq - 1 :], 0
+        return SimpleNamespace(name="one", num_pending=len(self.queue))
+
+    async def pull_subscribe_bind(self, _name, _stream, *, pending_bytes_limit=64):
+        self.opened, self.limit = self.opened + 1, pending_bytes_limit
+        assert self.opened < 20, "it begins again and again"
+        return self
+
+    async def fetch(self, count, **_):
+        found, held = [], 0
+        for _ in range(min(count, len(self.queue))):
+            number, self.came = self.queue.pop(0), self.came + 1
+            held += 16
+            if number in self.lost or (self.limit and held > self.limit):
+                self.lost.discard(number)
+                continue
+            found.append(self.message(number))
+        if not found:
+            raise TimeoutError
+        return found
+
+    async def consumer_info(self):
+        return SimpleNamespace(num_pending=len(self.queue))
+
+    def message(self, number):
+        sequence = SimpleNamespace(stream=number, consumer=self.came)
+        about = SimpleNamespace(sequence=sequence, num_pending=len(self.queue))
+        return SimpleNamespace(metadata=about, subject="rows", data=b"[1, 2]")
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """fake(...): a source with a Fake for a connection."""
+
+    def of(*about, **more):
+        link = Fake(*about, **more)
+
+        async def connect(_):
+            return link
+
+        monkeypatch.setattr(module._Reader, "_connect", connect)
+        return NatsSource("nats://host", "rows"), link
+
+    return of
+
+
+@pytest.mark.parametrize("lost", [{1}, {5}, {4, 5, 17}])
+def test_messages_that_are_dropped_on_their_way_are_read_again(fake, lost):
+    source, link = fake(20, lost=lost)
+    assert all_of(source.read())[0] == list(range(1, 21))
+    assert link.opened > 1
+
+
+def test_the_client_has_no_limit_of_its_own_above_which_it_drops_messages(fake):
+    source, link = fake(20)
+    assert all_of(source.read())[0] == list(range(1, 21))
+    assert (link.opened, link.limit) == (1, 0)
