@@ -78,18 +78,10 @@ def test_several_arrays_as_ids(fails, job, tmp_path):
 
 
 @pytest.mark.parametrize("text", [f"a = {DEEP}", f"[online]\nbits = {'9' * 10_000}"])
-def test_settings_and_grids(misused, fails, tmp_path, text):
+def test_settings(misused, tmp_path, text):
     path = tmp_path / "x.toml"
     path.write_text(text)
     assert "is not TOML" in misused("learn", "rows.npy", "--settings", path, "--out", tmp_path)
-    assert "is not TOML" in fails("evaluate", "--grid", path, "--out", tmp_path / "report")
-
-
-@pytest.mark.parametrize("text", ["cells = 5", "cells = [5]", "theory = 5"])
-def test_grids_of_other_kinds(fails, tmp_path, text):
-    (tmp_path / "x.toml").write_text(text)
-    told = fails("evaluate", "--grid", tmp_path / "x.toml", "--out", tmp_path / "report")
-    assert "as tables" in told
 
 
 @pytest.mark.parametrize(

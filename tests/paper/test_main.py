@@ -135,6 +135,11 @@ def test_wrong_use_is_exit_2(arguments):
     ("content", "complaint"),
     [
         ("cells = [", "is not TOML"),
+        (f"a = {'[' * 100_000}", "is not TOML"),
+        (f"queries = {'9' * 10_000}", "is not TOML"),
+        ("cells = 5", "as tables"),
+        ("cells = [5]", "as tables"),
+        ("theory = 5", "as tables"),
         (TINY.replace('"lsh"', '"lsj"'), "methods has 'lsj'; choose from"),
         (TINY.replace("bits = [8]", ""), "has no bits"),
     ],

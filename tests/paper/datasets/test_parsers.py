@@ -269,8 +269,8 @@ def test_mnist(tmp_path):
     [
         (idx(np.zeros((3, 4, 4)), end=-1), "cut off: 63 bytes, where 64"),
         (idx(np.zeros((3, 4, 4)))[:-9], "is cut off, damaged"),
-        (idx(np.zeros(3)), "no idx file of bytes with 3 axes"),
-        (gzip.compress(b""), "no idx file"),
+        (idx(np.zeros(3)), "not an idx file of bytes with 3 axes"),
+        (gzip.compress(b""), "not an idx file"),
         (idx(np.zeros((4, 28, 28))), "t10k files are of 4 images and 3 labels"),
     ],
     ids=["short", "short gzip", "labels", "empty", "too many"],
