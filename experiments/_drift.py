@@ -13,9 +13,10 @@ from streambits.evaluation.histograms import count_distances
 from streambits.evaluation.truth import Truth
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
-from streambits.online import REFRESH, encode_online
+from streambits.online import encode_online
 
 Rows = NDArray[Any]
+REFRESH = 500  # rows between two coders
 
 
 class Streamed(NamedTuple):

@@ -20,6 +20,7 @@ import scipy.stats
 
 import streambits as sb
 from experiments._drift import (
+    REFRESH,
     mean_precision,
     online_distances,
     streamed,
@@ -29,7 +30,6 @@ from streambits._arrays import blocks
 from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
 from streambits.features import nearest
-from streambits.online import REFRESH
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
 BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import streambits as sb
-from experiments._drift import Streamed, mean_precision, online_distances
+from experiments._drift import REFRESH, Streamed, mean_precision, online_distances
 from experiments.drift import regimes
 from paper import datasets
 from paper.report import plots
@@ -46,7 +46,7 @@ def watch(rows: Any, landmarks: int, threshold: float, epochs: str) -> dict[str,
     before = learner.coder()
     stretches = ((None, rows[i : i + STEP]) for i in range(0, len(rows), STEP))
     for end, (_, part) in enumerate(stretches, 1):
-        for _, codes in sb.encode_online(learner, [part], coders=coders):
+        for _, codes in sb.encode_online(learner, [part], refresh=REFRESH, coders=coders):
             parts.append((0, codes))
         so_far = rows[: end * STEP]
         places = end * STEP - 1 - np.arange(0, STEP, 10)

@@ -18,7 +18,7 @@ from streambits.features import all_pairs, nearest
 from streambits.methods import METHODS
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
-from streambits.online import REFRESH, encode_online
+from streambits.online import encode_online
 from streambits.scoring import Asymmetric, scorer
 
 QUERIES = 1000
@@ -32,6 +32,7 @@ STREAMS = {  # of which data set, with how many landmarks and rows
     "dsads small": ("dsads", 100, 3000),
     "digits": ("digits", 200, 1500),
 }
+REFRESH = 500  # rows between two coders of the online setting
 
 
 class Cell(NamedTuple):
@@ -150,7 +151,7 @@ def _all_rows(cell: Cell, on: Board) -> Any:
 def _codes(cell: Cell, on: Board, learner: Learner) -> Codes:
     if cell.setting != "online":
         return learner.coder().encode(on.rows)
-    coded = encode_online(learner, blocks(on.rows, REFRESH))
+    coded = encode_online(learner, blocks(on.rows, REFRESH), refresh=REFRESH)
     return Codes.concat([codes for _, codes in coded])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count, as_rows, to_numpy
+from streambits._arrays import Array, as_count, as_rows, to_numpy
 from streambits.epochs.coder_set import Coders
 from streambits.errors import InputError
 from streambits.index import HammingIndex
@@ -19,44 +19,118 @@ from streambits.model.coder import Coder
 from streambits.model.codes import Coded, Codes
 from streambits.model.learner import Learner
 
-REFRESH = 500
+SOONEST, LATEST = 500, 65536  # rows between two coders by "auto": doubling, then always as many
 logger = logging.getLogger("streambits")
+
+
+class OnlineEncoder:
+    """The one online loop: a row is encoded by the coder of the rows before it, then learned.
+
+    Codes are the same for any batch sizes, and within an epoch they compare.
+
+    Parameters
+    ----------
+    learner : Learner
+        Goes on from where it is; its last coder stays in use until the next refresh.
+    refresh : "auto" or int
+        When a new coder is made: every so many rows of the learner, or "auto": when it has seen
+        500, 1000, 2000, ... rows, and then every 65,536. A new epoch brings a new coder at once.
+    on_refresh : callable, optional
+        Called with each old and new coder.
+    coders : Coders, optional
+        Is told of every coder and the rows it coded, so that it can search all epochs.
+
+    Examples
+    --------
+    >>> from streambits.methods import ssbc
+    >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
+    >>> online = OnlineEncoder(ssbc(rows[:100], bits=16))
+    >>> [codes for codes in online.encode(rows)]
+    [Codes(500 x 16 bits, epoch 0), Codes(500 x 16 bits, epoch 0)]
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        refresh: str | int = "auto",
+        on_refresh: Callable[[Coder, Coder], None] | None = None,
+        coders: Coders | None = None,
+    ) -> None:
+        if refresh != "auto":
+            refresh = as_count(refresh, "refresh")
+        self.learner, self.refresh, self.coders = learner, refresh, coders
+        self._on_refresh = on_refresh
+        self.coder = learner.last_coder or learner.coder()
+
+    def encode(self, rows: Array) -> Iterator[Codes]:
+        """Encode and learn rows (n, d); gives their codes in pieces, as coders and epochs end."""
+        learner = self.learner
+        rows = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
+        while rows.shape[0]:
+            left = until_refresh(learner.seen, self.refresh)
+            codes = learner.learn_and_encode(rows[:left, :], self.coder)
+            done = len(codes)
+            if self.coders is not None:
+                self.coders.note(self.coder, rows[:done, :], codes)
+            rows = rows[done:, :]
+            if done == left or learner.epoch != self.coder.epoch:
+                self._renew_coder()
+            yield codes
+
+    def _renew_coder(self) -> None:
+        last, self.coder = self.coder, self.learner.coder()
+        if self._on_refresh is not None:
+            self._on_refresh(last, self.coder)
+
+    def batch(self, ids: NDArray[np.int64], rows: Array) -> Iterator[Coded]:
+        """Encode and learn a batch; gives the codes of each epoch in it together."""
+        return _by_epoch(ids, list(self.encode(rows)))
+
+
+def until_refresh(seen: int, refresh: str | int) -> int:
+    """Rows from the `seen` ones to the next coder.
+
+    >>> [until_refresh(seen, "auto") for seen in (0, 500, 700, 64000, 65536, 65537)]
+    [500, 500, 300, 1536, 65536, 65535]
+    >>> until_refresh(700, 500)
+    300
+    """
+    if refresh != "auto":
+        return int(refresh) - seen % int(refresh)
+    if seen >= LATEST:
+        return LATEST - seen % LATEST
+    following = SOONEST
+    while following <= seen:
+        following *= 2
+    return min(following, LATEST) - seen
 
 
 def encode_online(
     learner: Learner,
     stream: Iterable[Any],
     *,
-    refresh: int = REFRESH,
+    refresh: str | int = "auto",
     on_refresh: Callable[[Coder, Coder], None] | None = None,
     coders: Coders | None = None,
 ) -> Iterator[Coded]:
     """The online setting: each row's code is final before the next row is read.
 
-    The coder is renewed every `refresh` rows of the learner; a row is encoded by the coder of the
-    rows before its stretch, then learned. So the codes are the same for any batch sizes, and
-    within an epoch they compare. on_refresh is told of each old and new coder. A learner with
-    `epochs` may publish a new epoch; the coder is then renewed at once.
-    coders: is told of every coder and the rows it coded, so that it can search all epochs.
-    stream: row arrays or (ids, rows); one result a batch, or two where an epoch ends in it.
+    Parameters
+    ----------
+    learner, refresh, on_refresh, coders
+        As of `OnlineEncoder`, which this is a loop over.
+    stream : iterable
+        Row arrays, or pairs (ids, rows).
+
+    Yields
+    ------
+    Coded
+        One for each batch, or more where an epoch ends in it.
     """
-    refresh = as_count(refresh, "refresh")
-    coder = learner.coder()
+    online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
     for ids, rows in batches(stream):
-        checked = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
-        parts = []
-        while checked.shape[0]:
-            now = checked[: refresh - learner.seen % refresh, :]
-            codes, done = coder.encode(now), learner.take(now)
-            now, checked = now[:done, :], checked[done:, :]
-            parts.append(codes[:done])
-            if coders is not None:
-                coders.note(coder, now, parts[-1])
-            if learner.seen % refresh == 0 or learner.epoch != coder.epoch:
-                last, coder = coder, learner.coder()
-                if on_refresh is not None:
-                    on_refresh(last, coder)
-        yield from _by_epoch(ids, parts)
+        yield from online.batch(ids, rows)
 
 
 def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[Coded]:

@@ -20,9 +20,9 @@ def held(folder):
     }
 
 
-def online(learner, rows, coders):
+def online(learner, rows, coders, refresh=700):
     found = {}
-    for ids, codes in sb.encode_online(learner, [rows], refresh=700, coders=coders):
+    for ids, codes in sb.encode_online(learner, [rows], refresh=refresh, coders=coders):
         for key, code in zip(ids.tolist(), codes.packed, strict=True):
             found[key] = (codes.epoch, code.tobytes())
     return found
@@ -54,12 +54,26 @@ def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parq
     command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--landmarks", 40, "--quiet"]
     jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
     learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8), [], [0]
-    ends += [512, 1024, 2048, 4096, 8192, len(rows)]
+    ends += [500, 1000, 2000, 4000, 8000, len(rows)]
+    assert len(rows) < 16_000
     for start, end in itertools.pairwise(ends):
         wanted += [code.tobytes() for code in learner.coder().encode(rows[start:end]).packed]
         learner.learn(rows[start:end])
     found = held(tmp_path / "job" / "codes")
     assert [found[i] for i in range(len(rows))] == [(0, code) for code in wanted]
+
+
+def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
+    jobs, moving, as_parquet, *, tmp_path, fingerprint
+):
+    """By default too: there is one loop."""
+    rows = np.nan_to_num(moving)
+    as_parquet(tmp_path / "rows.parquet", rows)
+    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--landmarks", 40, "--quiet"]
+    jobs.whole([*command, "--out", tmp_path / "job"])
+    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="auto")
+    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.Coders(), "auto")
+    assert fingerprint(sb.load(tmp_path / "job" / "model.safetensors")) == fingerprint(learner)
 
 
 @pytest.mark.parametrize("method", ["osh", "itq", "rff_fd"])

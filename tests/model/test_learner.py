@@ -349,3 +349,28 @@ def test_the_prior_fades_like_the_rows_that_follow_it(train, rows):
     close = [one.learn(rows[:4000]).coder(), other.learn(rows[:4000]).coder()]
     assert np.allclose(*(coder.projection.matrix for coder in close), atol=1e-8)
     assert np.allclose(*(coder.projection.thresholds for coder in close), atol=1e-8)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2047, 2048, 3000])
+@pytest.mark.parametrize("count", [1, 47, 2048, 2500, 5000])
+def test_rows_that_are_learned_and_encoded_are_learned_and_encoded(
+    train, mixture, before, count, fingerprint
+):
+    """Wherever blocks begin and end, and whatever waits."""
+    rows = mixture(before + count, seed=3)
+    both, learner = (sb.ssbc(train, 8) for _ in range(2))
+    for each in (both, learner):
+        if before:
+            each.learn(rows[:before])
+    coder, same = both.coder(), learner.coder()
+    codes = both.learn_and_encode(rows[before:], coder)
+    assert codes == same.encode(rows[before:])
+    assert fingerprint(both) == fingerprint(learner.learn(rows[before:]))
+
+
+def test_rows_are_encoded_by_the_coder_that_is_named(train, mixture):
+    """Also if it is of other features than the learner's, as one from a file."""
+    rows, learner = mixture(5000), sb.ssbc(train, 8)
+    other = sb.ssbc(train[::-1].copy(), 8).learn(rows[:100]).coder()
+    assert learner.learn_and_encode(rows, other) == other.encode(rows)
+    assert learner.seen == 5000

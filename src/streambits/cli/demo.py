@@ -25,7 +25,7 @@ from streambits.evaluation.truth import draw_queries
 from streambits.features import nearest
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
-from streambits.online import REFRESH, encode_online
+from streambits.online import encode_online
 
 ONLINE_BITS, LANDMARKS, QUERIES = 64, 500, 1000
 BITS = (8, 16, 32)  # the method as printed takes 20 s for these, longer ones much more
@@ -36,6 +36,7 @@ METHODS: dict[str, Callable[..., Learner]] = {
     "LSH": methods.lsh,
     "linear ITQ": methods.itq,
 }
+REFRESH = 500  # rows between two coders
 
 
 class Uniform(NamedTuple):

@@ -19,7 +19,6 @@ LEARNED: dict[str, Method] = {
 }
 LANDMARKS = 500
 WAYS = ("uniform", "centres")  # to landmarks
-SOONEST, LATEST = 512, 65536  # rows between two coders; one costs as much as some thousand rows
 REFERENCE = 1000  # further ones, by which a stream is judged where landmarks are centres
 SHARE = 10  # first rows for each landmark that is drawn from them
 
@@ -28,7 +27,7 @@ class Settings(NamedTuple):
     """Those of the method that are None are left to it.
 
     landmarks: from the first rows, ten for each. refresh: rows between two coders; None:
-    whenever the rows have doubled, from 512 on, and then every 65536. bandwidth_factor: times
+    "auto" of `encode_online`. bandwidth_factor: times
     `nearest(30)`, in place of a bandwidth. landmarks_by: 'centres' are those of the first rows;
     None, as 'uniform': some of them, drawn at random.
     What came after the first version is None by default: older folders do not have it.
@@ -52,17 +51,6 @@ class Settings(NamedTuple):
     def gathered(self) -> int:
         """Rows from which landmarks are drawn, and then those by which `epochs` judges."""
         return SHARE * self.landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
-
-    def until_refresh(self, seen: int) -> int:
-        """Rows from the `seen` ones to the next coder.
-
-        >>> [Settings(8).until_refresh(seen) for seen in (0, 512, 700, 65536)]
-        [512, 512, 324, 65536]
-        """
-        if self.refresh is not None or seen >= LATEST:
-            every = self.refresh or LATEST
-            return every - seen % every
-        return max(SOONEST, 1 << seen.bit_length()) - seen
 
     def filled(self) -> "Settings":
         """With the default of `epochs`, which is no method's own."""

@@ -52,7 +52,7 @@ class Coder:
 
     def encode(self, rows: Array) -> Codes:
         """The codes of rows (n, d)."""
-        packed = ordered_map(self._packed, self._blocks(rows))
+        packed = ordered_map(self.packed, self._blocks(rows))
         return Codes.known(np.concatenate(list(packed)), self.bits, self.epoch)
 
     def project(self, rows: Array) -> Array:
@@ -67,12 +67,13 @@ class Coder:
     def _values(self, rows: Array) -> Array:
         return self.projection(self.features(rows))
 
-    def _packed(self, rows: Array) -> NDArray[np.uint8]:
-        return np.packbits(self._bits(rows), axis=1, bitorder="little")
+    def packed(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
+        """The codes (n, bytes) of one block of checked rows; features: theirs, where known."""
+        return np.packbits(self._bits(rows, features), axis=1, bitorder="little")
 
-    def _bits(self, rows: Array) -> NDArray[np.bool_]:
+    def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
         """Signs, with those within the rounding error decided again one level more exactly."""
-        values, error = self._measured(rows)
+        values, error = self._measured(rows, features)
         xp = array_namespace(values)
         bits: NDArray[np.bool_] = to_numpy(values > 0)
         unsure = np.flatnonzero(to_numpy(xp.min(xp.abs(values), axis=1) <= error))
@@ -83,12 +84,12 @@ class Coder:
             bits[unsure] = judge._decided_again(doubtful)
         return bits
 
-    def _measured(self, rows: Array) -> tuple[Array, Array]:
+    def _measured(self, rows: Array, features: Array = None) -> tuple[Array, Array]:
         """Values along directions of length one, and (n,) bounds on their rounding errors.
 
         A sum of m rounded products errs by about sqrt(m) units of the length of its terms.
         """
-        features = self.features(rows)
+        features = self.features(rows) if features is None else features
         xp = array_namespace(features)
         unit = self._single if features.dtype == xp.float32 else self._double
         rounding = float(xp.finfo(features.dtype).eps) / 2

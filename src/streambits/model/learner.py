@@ -24,7 +24,7 @@ from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
 from streambits.errors import ForkError, InputError, MergeError
 from streambits.features import Features
 from streambits.model.coder import Coder
-from streambits.model.codes import as_bits
+from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection
 from streambits.model.renewal import check_enough, drawn, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
@@ -175,25 +175,68 @@ class Learner:
         """Learn rows up to where a new epoch begins, and no further; gives how many."""
         return self._take(self._checked(rows))
 
-    def _take(self, rows: Array) -> int:
+    @_alone
+    def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
+        """Learn rows up to where a new epoch begins, and no further; gives their codes.
+
+        coder: of the rows before. Blocks that lie whole in the rows have their features computed
+        once for both; the codes are those of `coder.encode`.
+        """
+        codes: list[Codes] = []
+        self._take(self._checked(rows), coder, codes)
+        return codes[0]
+
+    def _take(
+        self, rows: Array, coder: Coder | None = None, codes: list[Codes] | None = None
+    ) -> int:
         last = self._coder.projection if self._coder else None
         due = self._monitor.until(rows, last, self.epoch) if self._monitor else None
         count = int(rows.shape[0]) if due is None else due
         self._stale = True
-        self._absorb(self._blocks.cut(rows[:count, :]))
+        rows, waiting = rows[:count, :], self._blocks.waiting
+        blocks = self._blocks.cut(rows)
+        if coder is None or codes is None:
+            self._absorb(blocks)
+        else:
+            codes.append(self._absorb_and_encode(rows, blocks, waiting, coder))
         if due is not None:
             self._renew(changed=True)
         return count
+
+    def _absorb_and_encode(
+        self, rows: Array, blocks: list[Array], waiting: int, coder: Coder
+    ) -> Codes:
+        """Absorb blocks, the first of which may begin with rows that waited; encode the rows."""
+        first = 1 if waiting and blocks else 0  # a block that is not of these rows alone
+        start = min(BLOCK - waiting, rows.shape[0]) if waiting else 0
+        end = start + BLOCK * (len(blocks) - first)
+        whole = blocks[first:] if coder.features is self.features else []
+        packed = self._absorb(blocks, coder if whole else None)[first:]
+        if not whole:
+            return coder.encode(rows)
+        ends = [rows[:start, :], rows[end:, :]]
+        before, after = (coder.encode(part).packed if part.shape[0] else None for part in ends)
+        parts = [part for part in (before, *packed, after) if part is not None]
+        return Codes.known(np.concatenate(parts), coder.bits, coder.epoch)
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
-    def _absorb(self, blocks: list[Array]) -> None:
-        parts = ordered_map(lambda block: self._sketch.prepare(self.features(block)), blocks)
-        for block, part in zip(blocks, parts, strict=True):
+    def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
+        """Learn blocks; gives their packed codes, if there is a coder to make them."""
+
+        def work(block: Array) -> tuple[Any, Any]:
+            features = self.features(block)
+            packed = None if coder is None else coder.packed(block, features)
+            return self._sketch.prepare(features), packed
+
+        found = []
+        for block, (part, packed) in zip(blocks, ordered_map(work, blocks), strict=True):
             self._sketch.absorb(part)
             self._sample.update(block)
+            found.append(packed)
+        return found
 
     def merge(self, other: "Learner") -> Self:
         """Take all that another learner of the same settings has learned.
@@ -297,6 +340,11 @@ class Learner:
             with one_blas_thread():
                 self._coder = Coder(self.features, self._projection(), self.epoch)
             self._stale = False
+        return self._coder
+
+    @property
+    def last_coder(self) -> Coder | None:
+        """The coder that was given out last in this epoch, if there was one."""
         return self._coder
 
     @_alone
