@@ -2,6 +2,8 @@
 
     git worktree add ../before COMMIT
     python benchmarks/trees.py ../before/src
+    # or only the tasks with a word in their name, in so many rounds:
+    python benchmarks/trees.py ../before/src "one row" 60
 
 Both trees work in turn, each in a process of its own that stays, so that both meet the same
 machine; a figure is the median over the rounds of the time of this tree over that of the other.
@@ -92,14 +94,14 @@ def asked(process: subprocess.Popen[str], task: str) -> float:
     return float(answer(process))
 
 
-def main(other: Path) -> None:
+def main(other: Path, word: str = "", rounds: int = ROUNDS) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         ours, theirs = started(HERE, one), started(other, two)
         names, _ = (json.loads(answer(process)) for process in (ours, theirs))
         print("| what | this tree, ms | time over the other's (quartiles) |\n|---|---:|---:|")
-        for name in names:
+        for name in [name for name in names if word in name]:
             pairs = []
-            for turn in range(ROUNDS):
+            for turn in range(rounds):
                 both = [asked(each, name) for each in ((ours, theirs), (theirs, ours))[turn % 2]]
                 pairs.append(both if turn % 2 == 0 else both[::-1])
             mine, its = np.array(pairs).T
@@ -115,4 +117,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "--work":
         work(sys.argv[2])
     else:
-        main(Path(sys.argv[1]).resolve())
+        word = sys.argv[2] if len(sys.argv) > 2 else ""
+        rounds = int(sys.argv[3]) if len(sys.argv) > 3 else ROUNDS
+        main(Path(sys.argv[1]).resolve(), word, rounds)

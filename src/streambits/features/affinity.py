@@ -114,10 +114,11 @@ class GaussianAffinity:
 
     def _relative(self, rows: Array) -> Array:
         rows = double(rows) if self._double else rows
-        xp = array_namespace(rows)
+        centre = array_namespace(rows).astype(self._centre, rows.dtype, copy=False)
+        if self._scale == 1:
+            return rows - centre
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is looked at again
-            rows = rows if self._scale == 1 else rows * self._scale
-            return rows - xp.astype(self._centre, rows.dtype, copy=False)
+            return rows * self._scale - centre
 
     def _of_huge(self, rows: Array, dtype: object) -> Array:
         """Rows whose squared length overflows: once more in double precision."""
@@ -134,7 +135,9 @@ class GaussianAffinity:
         xp = array_namespace(rows)
         rows = self._relative(rows)
         noise = self._relative_error(rows.dtype, _squares(rows) + self._farthest)
-        return xp.minimum(noise, xp.ones_like(noise))  # an infinite one would hide in 0 * inf
+        if isinstance(noise, np.ndarray):  # an infinite one would hide in 0 * inf
+            return np.minimum(noise, 1, out=noise)
+        return xp.minimum(noise, xp.ones_like(noise))
 
     def _relative_error(self, dtype: object, squares: Any) -> Any:
         """A sum of K rounded products errs by about sqrt(K) units of its absolute sum."""
