@@ -83,7 +83,7 @@ def live_coder(self):
     return before
 
 
-def bits_by_batch(self, rows):
+def bits_by_batch(self, rows, _features=None):
     values = self._values(rows)
     return values > values.mean(axis=0)
 

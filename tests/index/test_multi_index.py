@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streambits import Codes
-from streambits.index import scan, tables
-from streambits.index.kernels import multi
+from streambits.index import multi_index as tables
+from streambits.index import scan
+from streambits.index.kernels import multi_index as multi
 from streambits.index.multi_index import Tables
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]

@@ -129,7 +129,7 @@ def test_codes_and_rejects_are_on_the_disk_before_the_checkpoint_counts_them(
     def noted_keep(self, checkpoint):
         aside = tmp_path / "rejects.jsonl"
         size = written.get(aside.stat().st_ino, 0) if aside.exists() else 0
-        events.append(("keep", checkpoint.counts["rows"], checkpoint.counts["length"], size))
+        events.append(("keep", checkpoint.counts["rows"], checkpoint.counts["size"], size))
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Folder, "keep", noted_keep)

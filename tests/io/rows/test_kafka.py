@@ -13,10 +13,9 @@ pytest.importorskip(
     "confluent_kafka", reason="confluent-kafka is not installed: pip install 'streambits[kafka]'"
 )
 
-from streambits.streams import kafka
-
 from streambits.errors import InputError, StorageError, UnreachableError
 from streambits.io.protocols import Source
+from streambits.io.rows import kafka
 from streambits.io.rows.kafka import KafkaSource
 
 

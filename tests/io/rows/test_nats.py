@@ -15,11 +15,10 @@ import pytest
 
 pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits[nats]'")
 
-from streambits.streams import nats as module
-
 from servers.nats import Nats
 from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
 from streambits.io.protocols import Source
+from streambits.io.rows import nats as module
 from streambits.io.rows.nats import NatsSource
 
 ODD = "h#un@te[r2"  # a password
