@@ -1,7 +1,9 @@
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -129,3 +131,27 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path, job, verb):
     told = done.stderr.splitlines()[-1]
     assert told == "streambits: standard output: No space left on device"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux tells where arguments lie")
+@pytest.mark.parametrize("form", ["--to {}", "--to={}"])
+def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
+    """While the command still runs: it waits for a server that is not there."""
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((500, 4)))
+    url = "postgresql://me:hunter2secret@127.0.0.1:1/codes"
+    command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
+    command += [str(tmp_path / "rows.npy"), "--bits", "4", "--landmarks", "20", "--patience", "60"]
+    command += [*form.format(url).split(), "--out", str(tmp_path / "job")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            end = time.monotonic() + 60
+            listed = Path(f"/proc/{process.pid}/cmdline")
+            while b"//127.0.0.1" not in listed.read_bytes() and time.monotonic() < end:
+                time.sleep(0.05)
+            seen = listed.read_bytes()
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert b"hunter2secret" not in seen
+    assert b"postgresql://127.0.0.1:1/codes" in seen
+    assert b"rows.npy" in seen

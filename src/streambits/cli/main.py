@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fa
 130 interrupted.
 """
 
+import ctypes
 import os
 import sys
 import traceback
@@ -76,6 +77,7 @@ def main() -> None:
 
     STREAMBITS_DEBUG=1 adds the traceback, also to what is a fault of ours.
     """
+    _hide_secrets(sys.argv[1:])
     try:
         app()
     except StreambitsError as error:
@@ -89,6 +91,30 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the last one that could tell it
         _fail(f"this is a fault of streambits, please report it: {error!r}", FAULT)
+
+
+def _hide_secrets(arguments: list[str]) -> None:
+    """Overwrite URLs in the memory that the list of processes is read from, where that is known.
+
+    On Linux the kernel says where it lies; from the start until here they can be seen.
+    """
+    shown = {given: without_urls(given, [given]) for given in arguments}
+    secret = {os.fsencode(old): os.fsencode(new) for old, new in shown.items() if old != new}
+    if not secret:
+        return
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end
+    except (OSError, ValueError, IndexError):
+        return
+    if not 0 < start < end:
+        return
+    memory = (ctypes.c_char * (end - start)).from_address(start)
+    words = memory.raw.split(b"\0")
+    memory.raw = b"\0".join(
+        secret[word][: len(word)].ljust(len(word), b"\0") if word in secret else word
+        for word in words
+    )
 
 
 def _fail(reason: str, code: int = 1) -> NoReturn:
