@@ -27,7 +27,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     beside = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.new")
     try:
         _remove_left_over(path)
-        with open(beside, "xb", opener=_private if private else None) as file:
+        with open(beside, "xb", opener=private_opener if private else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -40,7 +40,8 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
             beside.unlink(missing_ok=True)
 
 
-def _private(path: str, flags: int) -> int:
+def private_opener(path: str, flags: int) -> int:
+    """For `open`: a new file that only its owner may read."""
     return os.open(path, flags, 0o600)
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock, local
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
@@ -66,6 +66,35 @@ class ForkSafeLock:
             self._lock.release()
         else:
             self._lock, self.abandoned = RLock(), True
+
+
+class cached(Generic[T, R]):  # noqa: N801 - used as a decorator
+    """`functools.cached_property` without its lock, which a fork can leave locked (Python 3.11).
+
+    Two threads at once may compute the value twice.
+
+    >>> class Square:
+    ...     @cached
+    ...     def area(self) -> int:
+    ...         return 9
+    >>> square = Square()
+    >>> square.area, vars(square)
+    (9, {'area': 9})
+    """
+
+    def __init__(self, compute: Callable[[T], R]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    @overload
+    def __get__(self, holder: None, kind: type | None = None) -> Self: ...
+    @overload
+    def __get__(self, holder: T, kind: type | None = None) -> R: ...
+    def __get__(self, holder: T | None, kind: type | None = None) -> Self | R:
+        if holder is None:  # asked of the class
+            return self
+        value = self._compute(holder)
+        holder.__dict__[self._compute.__name__] = value  # from now on found there
+        return value
 
 
 _locks: WeakSet[ForkSafeLock] = WeakSet()

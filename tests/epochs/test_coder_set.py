@@ -1,7 +1,10 @@
+import threading
+
 import numpy as np
 import pytest
 
 import streambits as sb
+from forks import in_child
 from streambits.errors import EpochError, InputError, StorageError
 
 
@@ -319,3 +322,36 @@ def test_scales_of_many_queries_are_those_of_each(streamed):
         alone = coders.scales(rows[some], {epoch: part[some] for epoch, part in codes.items()})
         for epoch, scale in alone.items():
             assert np.allclose(scales[epoch][some], scale, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_a_thread_opens_an_epoch_can_open_it_too():
+    from streambits.epochs.coder_set import _Opened  # noqa: PLC0415
+
+    opened, inside, go_on = _Opened(), threading.Event(), threading.Event()
+
+    def slow(number):
+        inside.set()
+        assert go_on.wait(60)
+        return Sized(number)
+
+    thread = threading.Thread(target=opened.get, args=(7, slow))
+    thread.start()
+    assert inside.wait(60)
+
+    def use():
+        assert opened.get(3, Sized).number == 3
+
+    ended = in_child(use, seconds=10)
+    go_on.set()
+    thread.join()
+    assert ended == "done"
+
+
+class Sized:
+    """An epoch, as far as the cache knows."""
+
+    nbytes = 1
+
+    def __init__(self, number):
+        self.number = number

@@ -1,9 +1,7 @@
 """Coders: those of all live epochs, and a common scale for what they find."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_rows, blocks, move, to_numpy
 from streambits._files import sync_folder
-from streambits._threads import one_blas_thread, ordered_map
+from streambits._threads import ForkSafeLock, cached, one_blas_thread, ordered_map
 from streambits.epochs.calibration import Calibration, Fit
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits
@@ -48,7 +46,7 @@ class Epoch:
             return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
         return self._calibration(rows, codes)
 
-    @cached_property
+    @cached
     def _calibration(self) -> Calibration | None:
         """None where there are too few rows to tell anything."""
         rows = to_numpy(self.rows)
@@ -149,7 +147,7 @@ class _Opened:
     def __init__(self) -> None:
         self._held: OrderedDict[int, Epoch] = OrderedDict()
         self._size = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def get(self, number: int, open_: Callable[[int], Epoch]) -> Epoch:
         with self._lock:

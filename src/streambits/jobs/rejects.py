@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streambits._digests import Digest
-from streambits._files import sync_folder
+from streambits._files import private_opener, sync_folder
 from streambits.errors import InputError, StorageError
 from streambits.io.protocols import Reject
 from streambits.jobs.folder import told
@@ -79,10 +79,6 @@ class Rejects:
 
     def _open(self) -> BinaryIO:
         if self._file is None:
-            self._file = open(self._named, "ab", opener=_private)  # noqa: SIM115
+            self._file = open(self._named, "ab", opener=private_opener)  # noqa: SIM115
             sync_folder(self._named.parent)
         return self._file
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

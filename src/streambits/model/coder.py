@@ -1,6 +1,5 @@
 """Coder: the frozen, shippable half of a learner."""
 
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from streambits._arrays import (
     take,
     to_numpy,
 )
-from streambits._threads import ordered_map
+from streambits._threads import cached, ordered_map
 from streambits.features import Features
 from streambits.model.codes import Codes
 from streambits.model.projection import Projection
@@ -102,7 +101,7 @@ class Coder:
             return self._bits(rows.astype(np.float64))
         return np.concatenate([self._measured(row[None, :])[0] > 0 for row in rows])
 
-    @cached_property
+    @cached
     def _host(self) -> "Coder":
         """The twin on the host, for a coder on a device."""
         return self.on(np.zeros(1))

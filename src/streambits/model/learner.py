@@ -167,13 +167,13 @@ class Learner:
         """
         rows = self._checked(rows)
         while rows.shape[0]:
-            rows = rows[self._take(rows) :, :]
+            rows = rows[self._take(rows, self._learned) :, :]
         return self
 
     @_alone
     def take(self, rows: Array) -> int:
         """Learn rows up to where a new epoch begins, and no further; gives how many."""
-        return self._take(self._checked(rows))
+        return self._take(self._checked(rows), self._learned)
 
     @_alone
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
@@ -182,31 +182,25 @@ class Learner:
         coder: of the rows before. Blocks that lie whole in the rows have their features computed
         once for both; the codes are those of `coder.encode`.
         """
-        codes: list[Codes] = []
-        self._take(self._checked(rows), coder, codes)
-        return codes[0]
+        return self._take(self._checked(rows), lambda some: self._encoded(some, coder))
 
-    def _take(
-        self, rows: Array, coder: Coder | None = None, codes: list[Codes] | None = None
-    ) -> int:
+    def _take(self, rows: Array, work: Callable[[Array], R]) -> R:
+        """Let `work` learn the rows up to where a new epoch is due, and begin that."""
         last = self._coder.projection if self._coder else None
         due = self._monitor.until(rows, last, self.epoch) if self._monitor else None
-        count = int(rows.shape[0]) if due is None else due
         self._stale = True
-        rows, waiting = rows[:count, :], self._blocks.waiting
-        blocks = self._blocks.cut(rows)
-        if coder is None or codes is None:
-            self._absorb(blocks)
-        else:
-            codes.append(self._absorb_and_encode(rows, blocks, waiting, coder))
+        found = work(rows if due is None else rows[:due, :])
         if due is not None:
             self._renew(changed=True)
-        return count
+        return found
 
-    def _absorb_and_encode(
-        self, rows: Array, blocks: list[Array], waiting: int, coder: Coder
-    ) -> Codes:
-        """Absorb blocks, the first of which may begin with rows that waited; encode the rows."""
+    def _learned(self, rows: Array) -> int:
+        self._absorb(self._blocks.cut(rows))
+        return int(rows.shape[0])
+
+    def _encoded(self, rows: Array, coder: Coder) -> Codes:
+        """Learn and encode rows; the first block may begin with rows that waited."""
+        waiting, blocks = self._blocks.waiting, self._blocks.cut(rows)
         first = 1 if waiting and blocks else 0  # a block that is not of these rows alone
         start = min(BLOCK - waiting, rows.shape[0]) if waiting else 0
         end = start + BLOCK * (len(blocks) - first)

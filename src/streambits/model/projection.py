@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from streambits._arrays import Array, array_namespace, beside, device, double, nbytes
+from streambits._threads import cached
 from streambits.model.rotations import ease, itq, procrustes, random_rotation, uniform_diagonal
 from streambits.sketches import Directions, Sketch
 
@@ -25,21 +26,16 @@ class Projection:
     def bits(self) -> int:
         return int(self.matrix.shape[1])
 
-    @property
+    @cached
     def farthest(self) -> float:
-        """The largest threshold in size."""
-        return float(self._once("_farthest", lambda xp: xp.max(xp.abs(self.thresholds))))
+        """The largest threshold."""
+        xp = array_namespace(self.thresholds)
+        return float(xp.max(xp.abs(self.thresholds)))
 
-    @property
+    @cached
     def basis(self) -> Array:
         """(width, bits) orthonormal columns that span the matrix's."""
-        return self._once("_basis", lambda xp: xp.linalg.qr(self.matrix)[0])
-
-    def _once(self, name: str, compute: Callable[[Any], Any]) -> Any:
-        """Computed on first use. `cached_property` has a lock that does not survive a fork."""
-        if name not in self.__dict__:
-            self.__dict__[name] = compute(array_namespace(self.matrix))
-        return self.__dict__[name]
+        return array_namespace(self.matrix).linalg.qr(self.matrix)[0]
 
     @property
     def nbytes(self) -> int:
