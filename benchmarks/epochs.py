@@ -3,7 +3,7 @@
     python benchmarks/epochs.py
 
 First the index alone: the same random codes in one epoch and in four, queries encoded and scales
-known. Then all of `Coders.search`: rows encoded by every live coder, scales and search. Best of
+known. Then all of `CoderSet.search`: rows encoded by every live coder, scales and search. Best of
 rounds, in turns.
 """
 
@@ -28,16 +28,16 @@ def fastest(*works: Callable[[], Any]) -> list[float]:
 
 def random_codes(count: int, seed: int) -> sb.Codes:
     packed = np.random.default_rng(seed).integers(0, 256, (count, BITS // 8), dtype=np.uint8)
-    return sb.Codes.known(packed, BITS)
+    return sb.Codes(packed, BITS)
 
 
 def indexes(epochs: list[int]) -> tuple[sb.HammingIndex, sb.HammingIndex]:
     """The same codes: all of the last epoch, and in equal parts."""
-    one, four = sb.HammingIndex(BITS, method="scan"), sb.HammingIndex(BITS, method="scan")
+    one, four = sb.HammingIndex(BITS, strategy="scan"), sb.HammingIndex(BITS, strategy="scan")
     codes = random_codes(CODES, 0).packed
-    one.add(sb.Codes.known(codes, BITS, epochs[-1]))
+    one.add(sb.Codes(codes, BITS, epochs[-1]))
     for epoch, part in zip(epochs, np.array_split(np.arange(CODES), 4), strict=True):
-        four.add(sb.Codes.known(codes[part], BITS, epoch), part)
+        four.add(sb.Codes(codes[part], BITS, epoch), part)
     return one, four
 
 
@@ -45,7 +45,7 @@ def of_index() -> None:
     one, four = indexes([0, 1, 2, 3])
     for count in (1, 64):
         packed = random_codes(count, 1).packed
-        asked = {epoch: sb.Codes.known(packed, BITS, epoch) for epoch in range(4)}
+        asked = {epoch: sb.Codes(packed, BITS, epoch) for epoch in range(4)}
         scales = dict.fromkeys(asked, np.tile(np.arange(BITS + 1.0), (count, 1)))
         show(
             f"index, {count} queries",
@@ -57,12 +57,12 @@ def of_index() -> None:
 def of_coders(columns: int, landmarks: int) -> None:
     rows = np.random.default_rng(0).random((16_000, columns), dtype=np.float32)
     learner = sb.ssbc(rows[:landmarks], BITS, seed=0)
-    coders = sb.Coders()
+    coders = sb.CoderSet()
     for part in np.split(rows, 4):
         learner.learn(part).renew()
         coder = learner.coder()
         coders.note(coder, part, coder.encode(part))
-    alone = sb.Coders()
+    alone = sb.CoderSet()
     alone.note(coder, rows, coder.encode(rows))
     one, four = indexes(list(coders))
     for count in (1, 64, 1000):

@@ -1,6 +1,6 @@
 """What an epoch costs a job of `streambits online`: memory, checkpoint and commits over 400 epochs.
 
-    python benchmarks/epochs_growth.py [--epochs 400] [--columns 16] [--landmarks 50]
+    python benchmarks/epochs_growth.py [--epochs 400] [--columns 16] [--n-landmarks 50]
 
 A stream of random rows with a new epoch every 600 of them, and commits every 24,000. At every
 commit: rows, epoch, resident memory, size of the checkpoint, and how long the commit took. Then
@@ -22,7 +22,7 @@ from streambits.io.codes.code_files import read_codes
 from streambits.io.rows import open_source
 from streambits.jobs.folder import Folder
 from streambits.jobs.online import Online
-from streambits.jobs.progress import Standing
+from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
@@ -49,10 +49,10 @@ def resident() -> float:
 
 
 def run(rows: Path, out: Path, landmarks: int) -> None:
-    settings = Settings(BITS, landmarks=landmarks, epochs=EVERY).checked()
+    settings = Settings(BITS, n_landmarks=landmarks, epochs=EVERY).checked()
     with Timed(out, {}) as folder:
 
-        def tell(event: str, standing: Standing) -> None:
+        def tell(event: str, standing: Progress) -> None:
             if event == "commit":
                 size = (out / "checkpoint.safetensors").stat().st_size
                 print(
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=400)
     parser.add_argument("--columns", type=int, default=16)
-    parser.add_argument("--landmarks", type=int, default=50)
+    parser.add_argument("--n-landmarks", type=int, default=50)
     options = parser.parse_args()
     shape = (EVERY * options.epochs, options.columns)
     rows = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)

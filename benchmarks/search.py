@@ -54,7 +54,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def against_faiss(bits: int, most: int) -> None:
     codes, queries = random_codes(CODES, bits, 0), random_codes(64, bits, 1)
-    ours, theirs = sb.HammingIndex(bits, method="scan"), faiss.IndexBinaryFlat(bits)
+    ours, theirs = sb.HammingIndex(bits, strategy="scan"), faiss.IndexBinaryFlat(bits)
     ours.add(codes)
     theirs.add(codes.packed)
     for asked in (queries, queries[:1]):
@@ -107,7 +107,7 @@ def opening() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index.safetensors")
         for count in (1_000_000, 10_000_000, 100_000_000):
-            index = sb.HammingIndex(64, method="scan")
+            index = sb.HammingIndex(64, strategy="scan")
             index.add(random_codes(count, 64, 6))
             saved = seconds(partial(sb.save, index, path))
             del index

@@ -33,9 +33,9 @@ def tasks(folder: Path) -> dict[str, Callable[[], Any]]:
     learner = sb.ssbc(rows[:500], 64).learn(rows)
     coder = learner.coder()
     packed = rng.integers(0, 256, (2_000_000, 8), np.uint8)
-    index, codes = sb.HammingIndex(64, method="scan"), sb.Codes(packed, 64)
+    index, codes = sb.HammingIndex(64, strategy="scan"), sb.Codes(packed, 64)
     index.add(codes)
-    tables = sb.HammingIndex(64, method="multi")
+    tables = sb.HammingIndex(64, strategy="multi")
     tables.add(codes[:200_000])
     tables.search(codes[:1], 1)
     path = folder / "index"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import blocks
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.evaluation import ranking
 from streambits.evaluation.histograms import count_distances
 from streambits.evaluation.truth import Truth
@@ -26,7 +26,7 @@ class Streamed(NamedTuple):
     """
 
     learner: Learner
-    coders: Coders
+    coders: CoderSet
     parts: list[tuple[int, Codes]]
 
     @property
@@ -36,7 +36,7 @@ class Streamed(NamedTuple):
 
 def streamed(learner: Learner, rows: Rows, *, refresh: int = REFRESH) -> Streamed:
     """Encode a stream online."""
-    coders, parts, start = Coders(seed=learner.seed), [], 0
+    coders, parts, start = CoderSet(seed=learner.seed), [], 0
     for _, codes in encode_online(learner, blocks(rows, refresh), refresh=refresh, coders=coders):
         parts.append((start, codes))
         start += len(codes)
@@ -48,7 +48,7 @@ def online_distances(
 ) -> Callable[[NDArray[np.intp]], NDArray[Any]]:
     """A function from places of queries to their distances to all codes given out.
 
-    scaled: on the common scale of `Coders`; else plain Hamming distances.
+    scaled: on the common scale of `CoderSet`; else plain Hamming distances.
     """
 
     def distances(some: NDArray[np.intp]) -> NDArray[Any]:

@@ -5,7 +5,7 @@
 Four epochs of equal length, each coded by the coder that learned it, as in `drift.py`; recall of
 the true 10 nearest in the first 100, over that of the index that is encoded again by the last
 coder. Compared: plain Hamming distances; one curve an epoch; the curve and what it misses for each
-query, of distances and of their logarithms (which is `streambits.Coders`). 64 bits.
+query, of distances and of their logarithms (which is `streambits.CoderSet`). 64 bits.
 """
 
 import argparse

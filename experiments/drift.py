@@ -59,7 +59,7 @@ def rivals(rows: Any, landmarks: int, seed: int) -> Iterator[tuple[str, sb.Codes
         from paper.faiss_codes import Rival  # noqa: PLC0415 - an extra
 
         packed = Rival("itq", first, BITS).encode(rows)
-        yield "FAISS ITQ frozen", sb.Codes.known(packed, BITS)
+        yield "FAISS ITQ frozen", sb.Codes(packed, BITS)
 
 
 def sorted_stream(name: str, order: str, seed: int) -> Figures:
@@ -202,13 +202,13 @@ def across(name: str, seed: int) -> Figures:
         train, rows = datasets.stream(name, landmarks, length, seed=seed, order=order)
         found = board(rows, nearest(30).distance(train), seed)
         learner = sb.ssbc(rows[:landmarks], BITS, seed=seed)
-        coders, index = sb.Coders(), sb.HammingIndex(BITS, method="scan")
+        coders, index = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
         for quarter in np.array_split(rows, 4):
             learner.learn(quarter).renew()
             codes = learner.coder().encode(quarter)
             coders.note(learner.coder(), quarter, codes)
             index.add(codes)
-        again, one = sb.Coders(), sb.HammingIndex(BITS, method="scan")
+        again, one = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
         codes = learner.coder().encode(rows)
         again.note(learner.coder(), rows, codes)
         one.add(codes)
@@ -220,7 +220,7 @@ def across(name: str, seed: int) -> Figures:
         )
 
 
-def recall(index: sb.HammingIndex, coders: sb.Coders, rows: Any, found: truth.Truth) -> float:
+def recall(index: sb.HammingIndex, coders: sb.CoderSet, rows: Any, found: truth.Truth) -> float:
     """Share of the true 10 nearest among the first 100 (the query itself left out)."""
     hits = coders.search(index, rows[found.queries], 101)
     shares = [

@@ -41,7 +41,7 @@ def streams() -> dict[str, tuple[Any, int, float]]:
 def watch(rows: Any, landmarks: int, threshold: float, epochs: str) -> dict[str, list[float]]:
     """What happens every 1000 rows."""
     learner = sb.ssbc(rows[:landmarks], BITS, epochs=epochs, seed=SEED)
-    coders, parts, fixed = sb.Coders(), list[Any](), rows[:500]
+    coders, parts, fixed = sb.CoderSet(), list[Any](), rows[:500]
     seen: dict[str, list[float]] = {"rows": [], "map": [], "changed": [], "epoch": []}
     before = learner.coder()
     stretches = ((None, rows[i : i + STEP]) for i in range(0, len(rows), STEP))

@@ -14,7 +14,7 @@ from paper import datasets
 from paper.datasets import Rows
 from streambits.jobs.online import Online
 from streambits.jobs.settings import Settings
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
 DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")
@@ -22,7 +22,7 @@ DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")
 
 def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Ids and codes of the last epoch, as `streambits online` gives them."""
-    coded: list[Coded] = []
+    coded: list[CodeBatch] = []
     for start in range(0, len(rows), CHUNK):
         some = rows[start : start + CHUNK]
         coded += work.take(np.arange(start, start + len(some)), some)

@@ -39,7 +39,7 @@ class Board:
         """Learn the stream with this choice, and search it."""
         if choice not in self.found:
             try:
-                train = choice.train(self.sample, self.seed)
+                train = choice.landmarks(self.sample, self.seed)
                 learner = choice.build(train, self.bits, self.seed)
                 codes = learner.learn(self.rows).coder().encode(self.rows)
                 got = quality.quality(self.truth, lambda some: codes[some].hamming(codes))
@@ -62,7 +62,7 @@ def main() -> None:
     )
     for name in filter(datasets.available, options.data):
         board = Board(name, options.rows, options.queries, options.seed)
-        default = Choice(count=board.landmarks)
+        default = Choice(n_landmarks=board.landmarks)
         for choice in choices(default):
             board.measure(choice)
         for target in TARGETS:
@@ -71,7 +71,7 @@ def main() -> None:
                 board.sample,
                 board.bits,
                 target=target,
-                landmarks=board.landmarks,
+                n_landmarks=board.landmarks,
                 threshold=board.threshold,
                 seed=options.seed,
             )

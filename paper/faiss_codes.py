@@ -86,7 +86,7 @@ class Rival:
     def distances(self, queries: Array, rows: Array) -> NDArray[Any]:
         """(q, n) from each query to each row: whole numbers of bits, or estimates as float32."""
         if RIVALS[self.name].hamming:
-            mine, theirs = (Codes.known(self.encode(part), self.bits) for part in (queries, rows))
+            mine, theirs = (Codes(self.encode(part), self.bits) for part in (queries, rows))
             return mine.hamming(theirs)
         queries, rows = self._checked(queries), self._checked(rows)
         found = np.empty((len(queries), len(rows)), np.float32)

@@ -175,7 +175,7 @@ def _ranked_by_faiss(cell: Cell, on: Board) -> Ranked:
     packed, encode = _timed(lambda: rival.encode(on.rows))
     facts: dict[str, Any] = {"seconds": {"learn": learn, "encode": encode}}
     if RIVALS[name].hamming:
-        codes = Codes.known(packed, cell.bits)
+        codes = Codes(packed, cell.bits)
         facts["use"] = bit_use(codes)._asdict()
         return Ranked(count_codes(on.truth, codes), None, None, facts)
     by_estimate = count_distances(on.truth, lambda q: rival.distances(on.rows[q], on.rows))

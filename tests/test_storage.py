@@ -386,7 +386,7 @@ def test_arrays_in_any_order_of_memory_come_back_as_they_were(path, rows):
 
 
 def test_every_array_lies_where_its_numbers_may_be_mapped(path):
-    rng, index = np.random.default_rng(0), sb.HammingIndex(70, method="multi")
+    rng, index = np.random.default_rng(0), sb.HammingIndex(70, strategy="multi")
     for epoch, count in ((0, 5), (3, 7)):  # bytes of marks, before words of 8 bytes
         codes = sb.Codes.from_bits(rng.random((count, 70)) < 0.5, epoch)
         index.add(codes, np.arange(count) + 100 * epoch)

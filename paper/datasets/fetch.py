@@ -21,7 +21,7 @@ from streambits._files import replacing
 from streambits.errors import InputError, StorageError
 
 CHUNK = 1 << 18
-PATIENCE = 30  # seconds without a byte
+TIMEOUT = 30  # seconds without a byte
 
 
 class Remote(NamedTuple):
@@ -46,7 +46,7 @@ def download(remote: Remote, folder: Path, console: Console | None = None) -> Pa
     path, part = folder / remote.name, folder / f".{remote.name}.{os.getpid()}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(remote.url, timeout=PATIENCE) as source, part.open("wb") as to:
+        with urllib.request.urlopen(remote.url, timeout=TIMEOUT) as source, part.open("wb") as to:
             length = source.headers.get("Content-Length")
             _copy(source, to, remote, None if length is None else int(length), console)
         check(remote, part)

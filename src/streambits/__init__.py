@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streambits import errors
 from streambits.diagnose import diagnose
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.features import (
     Bandwidth,
     Cosines,
@@ -47,7 +47,7 @@ from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
 from streambits.scoring import Asymmetric
-from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
+from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirections, SupervisedGram
 from streambits.storage import load, save
 from streambits.tune import tune
 
@@ -61,7 +61,7 @@ __all__ = [
     "Asymmetric",
     "Bandwidth",
     "Coder",
-    "Coders",
+    "CoderSet",
     "Codes",
     "Cosines",
     "Eigenfunctions",
@@ -69,13 +69,13 @@ __all__ = [
     "FrequentDirections",
     "GaussianAffinity",
     "Gram",
-    "Guided",
     "HadamardDirections",
     "HammingIndex",
     "Hits",
     "Learner",
     "Linear",
     "Spheres",
+    "SupervisedGram",
     "all_pairs",
     "centres",
     "diagnose",

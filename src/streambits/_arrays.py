@@ -182,6 +182,12 @@ def zeros(shape: int | tuple[int, ...], like: Array) -> Array:
     return xp.zeros(shape, dtype=xp.float64, device=device(like))
 
 
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that nobody else holds, made read-only."""
+    array.flags.writeable = False
+    return array
+
+
 def blocks(rows: Array, step: int) -> list[Array]:
     """The rows, at most `step` at a time."""
     count = int(rows.shape[0])

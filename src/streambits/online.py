@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_rows, to_numpy
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.index import HammingIndex
-from streambits.model.batches import Batch, batches
+from streambits.model.batches import CodeBatch, RowBatch, batches
 from streambits.model.coder import Coder
-from streambits.model.codes import Coded, Codes
+from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 
 SOONEST, LATEST = 500, 65536  # rows between two coders by "auto": doubling, then always as many
@@ -37,7 +37,7 @@ class OnlineEncoder:
         500, 1000, 2000, ... rows, and then every 65,536. A new epoch brings a new coder at once.
     on_refresh : callable, optional
         Called with each old and new coder.
-    coders : Coders, optional
+    coders : CoderSet, optional
         Is told of every coder and the rows it coded, so that it can search all epochs.
 
     Examples
@@ -55,7 +55,7 @@ class OnlineEncoder:
         *,
         refresh: str | int = "auto",
         on_refresh: Callable[[Coder, Coder], None] | None = None,
-        coders: Coders | None = None,
+        coders: CoderSet | None = None,
     ) -> None:
         if refresh != "auto":
             refresh = as_count(refresh, "refresh")
@@ -83,7 +83,7 @@ class OnlineEncoder:
         if self._on_refresh is not None:
             self._on_refresh(last, self.coder)
 
-    def batch(self, ids: NDArray[np.int64], rows: Array) -> Iterator[Coded]:
+    def batch(self, ids: NDArray[np.int64], rows: Array) -> Iterator[CodeBatch]:
         """Encode and learn a batch; gives the codes of each epoch in it together."""
         return _by_epoch(ids, list(self.encode(rows)))
 
@@ -112,8 +112,8 @@ def encode_online(
     *,
     refresh: str | int = "auto",
     on_refresh: Callable[[Coder, Coder], None] | None = None,
-    coders: Coders | None = None,
-) -> Iterator[Coded]:
+    coders: CoderSet | None = None,
+) -> Iterator[CodeBatch]:
     """The online setting: each row's code is final before the next row is read.
 
     Parameters
@@ -125,19 +125,19 @@ def encode_online(
 
     Yields
     ------
-    Coded
+    CodeBatch
         One for each batch, or more where an epoch ends in it.
     """
     online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
-    for ids, rows in batches(stream):
-        yield from online.batch(ids, rows)
+    for batch in batches(stream):
+        yield from online.batch(batch.ids, batch.rows)
 
 
-def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[Coded]:
+def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[CodeBatch]:
     """The codes of a batch, those of each epoch together."""
     for _, group in groupby(parts, key=lambda codes: codes.epoch):
         codes = Codes.concat(group)
-        yield Coded(ids[: len(codes)], codes)
+        yield CodeBatch(ids[: len(codes)], codes)
         ids = ids[len(codes) :]
 
 
@@ -150,7 +150,7 @@ def reencode(coder: Coder, source: Iterable[Any], index: HammingIndex) -> None:
     unknown, missing or there twice is an error, and the index stays as it was.
     Memory: the new codes.
     """
-    coded = [Coded(ids, coder.encode(rows)) for ids, rows in batches(source)]
+    coded = [CodeBatch(batch.ids, coder.encode(batch.rows)) for batch in batches(source)]
     ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in coded)])
     old = [part.ids for part in index.coded() if part.codes.epoch != coder.epoch]
     _check_same(ids, np.concatenate([np.empty(0, np.int64), *old]), index)
@@ -176,7 +176,7 @@ def _check_same(ids: NDArray[np.int64], old: NDArray[np.int64], index: HammingIn
 
 def encode_stream(
     learner: Learner, source: Iterable[Any], *, spool: str | Path | None = None
-) -> Iterator[Coded]:
+) -> Iterator[CodeBatch]:
     """The streaming setting: learn everything, then give out all codes by the final coder.
 
     A source that can be read twice (a list, an array reader; anything whose `iter` starts anew) is
@@ -187,23 +187,23 @@ def encode_stream(
     """
     if iter(source) is not source:
         logger.info("encode_stream reads the source twice")
-        for _, rows in batches(source):
-            learner.learn(rows)
+        for batch in batches(source):
+            learner.learn(batch.rows)
         yield from _encoded(learner.coder(), batches(source))
         return
     with tempfile.TemporaryFile(dir=spool) as file:
         logger.info("encode_stream spools the rows to disk: the source can be read only once")
         count = 0
-        for ids, rows in batches(source):
-            learner.learn(rows)
-            np.save(file, ids)
-            np.save(file, to_numpy(as_rows(rows)))
+        for batch in batches(source):
+            learner.learn(batch.rows)
+            np.save(file, batch.ids)
+            np.save(file, to_numpy(as_rows(batch.rows)))
             count += 1
         file.seek(0)
-        spooled = (Batch(np.load(file), np.load(file)) for _ in range(count))
+        spooled = (RowBatch(np.load(file), np.load(file)) for _ in range(count))
         yield from _encoded(learner.coder(), spooled)
 
 
-def _encoded(coder: Coder, source: Iterator[Batch]) -> Iterator[Coded]:
-    for ids, rows in source:
-        yield Coded(ids, coder.encode(rows))
+def _encoded(coder: Coder, source: Iterator[RowBatch]) -> Iterator[CodeBatch]:
+    for batch in source:
+        yield CodeBatch(batch.ids, coder.encode(batch.rows))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits._threads import ordered_map
-from streambits.epochs.coder_set import Coders, Epoch
+from streambits.epochs.coder_set import CoderSet, Epoch
 from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
 from streambits.features import Cosines, Eigenfunctions, GaussianAffinity, Linear, Spheres
@@ -35,18 +35,18 @@ from streambits.index import HammingIndex, Tables
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
-from streambits.sketches import Fixed, FrequentDirections, Gram, Guided, HadamardDirections
+from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirections, SupervisedGram
 
 FORMAT = 2
 KEY, DIGEST = "streambits", "streambits.digest"  # of the manifest and its digest, in the metadata
 ALIGNED = 64  # bytes; the arrays begin at a multiple of it
 PIECE = 1 << 23  # bytes of an array that a thread takes at a time
-UNUSED = ("keys", "readings")  # arrays that have infinity or NaN where they hold nothing
+UNUSED = ("keys", "measurements")  # arrays that have infinity or NaN where they hold nothing
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Coder,
-        Coders,
+        CoderSet,
         Cosines,
         DriftMonitor,
         Eigenfunctions,
@@ -55,7 +55,7 @@ KINDS: dict[str, Any] = {
         FrequentDirections,
         GaussianAffinity,
         Gram,
-        Guided,
+        SupervisedGram,
         HadamardDirections,
         HammingIndex,
         Learner,
@@ -65,7 +65,13 @@ KINDS: dict[str, Any] = {
         Tables,
     )
 }
-MODELS: list[type] = [Learner, Coder, Coders, Epoch, HammingIndex]  # what a file may be as a whole
+MODELS: list[type] = [
+    Learner,
+    Coder,
+    CoderSet,
+    Epoch,
+    HammingIndex,
+]  # what a file may be as a whole
 NAMES = {"f": "F", "i": "I", "u": "U"}  # of the kinds of numbers, in safetensors and in NumPy
 DTYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -136,7 +142,7 @@ def opened(path: str | Path) -> Saved:
     model = _built(head.model, arrays, path)
     if isinstance(model, HammingIndex):
         model.verify_by(lambda: _verify(model, arrays, head.arrays, path))
-    if isinstance(model, Coders):
+    if isinstance(model, CoderSet):
         model.store_in(path.parent, load)
     return Saved(model, head.digest)
 

@@ -32,25 +32,25 @@ class Choice:
     """A method as settings: what `tune` varies."""
 
     kernel: bool = True
-    landmarks: str = "uniform"
-    count: int = 500
+    landmarks_by: str = "uniform"
+    n_landmarks: int = 500
     factor: float = 1.0
     whitening: float = 0.5
     rotation: str = "itq"
 
-    def train(self, sample: Array, seed: int) -> Array:
+    def landmarks(self, sample: Array, seed: int) -> Array:
         """The landmarks, from a sample of rows in random order."""
-        if self.kernel and self.landmarks == "centres":
-            return centres(sample, self.count, seed=seed)
-        return sample[: self.count, :]
+        if self.kernel and self.landmarks_by == "centres":
+            return centres(sample, self.n_landmarks, seed=seed)
+        return sample[: self.n_landmarks, :]
 
-    def build(self, train: Array, bits: int, seed: int) -> Learner:
+    def build(self, landmarks: Array, bits: int, seed: int) -> Learner:
         """The learner, from its landmarks."""
         if not self.kernel:
             rotation, whitening = self.rotation, self.whitening
-            return linear(train, bits, rotation=rotation, whitening=whitening, seed=seed)
+            return linear(landmarks, bits, rotation=rotation, whitening=whitening, seed=seed)
         return ssbc(
-            train,
+            landmarks,
             bits,
             bandwidth=self.factor * nearest(30),
             whitening=self.whitening,
@@ -62,7 +62,8 @@ class Choice:
         rounding = f"whitening {self.whitening:g}, rotation {self.rotation}"
         if not self.kernel:
             return f"linear, {rounding}"
-        return f"kernel, {self.count} {self.landmarks}, bandwidth x {self.factor:g}, {rounding}"
+        of = f"{self.n_landmarks} {self.landmarks_by}"
+        return f"kernel, {of}, bandwidth x {self.factor:g}, {rounding}"
 
 
 class Trial(NamedTuple):
@@ -79,17 +80,17 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuned:
-    """choice: the best; trials: all that was tried; train, bits, seed: what it is built from."""
+    """choice: the best; trials: all that was tried; landmarks, bits, seed: its parts."""
 
     choice: Choice
     trials: list[Trial]
-    train: Array
+    landmarks: Array
     bits: int
     seed: int
 
     def learner(self) -> Learner:
         """The ready method: a new learner with the chosen settings and landmarks."""
-        return self.choice.build(self.train, self.bits, self.seed)
+        return self.choice.build(self.landmarks, self.bits, self.seed)
 
     def __str__(self) -> str:
         best = sorted(self.trials, key=lambda trial: -trial.score)
@@ -103,7 +104,7 @@ def tune(
     *,
     target: str = "map",
     seconds: float = 60.0,
-    landmarks: int = 500,
+    n_landmarks: int = 500,
     speed: float | None = None,
     memory: int | None = None,
     threshold: float | None = None,
@@ -117,14 +118,14 @@ def tune(
     the linear rival always are, and the finalists' other rounds come on top.
 
     sample: (n, d), a uniform sample of the stream, 2000 rows or more (about 5000 are enough);
-    target: 'map' (ranking of all rows within `threshold`, by default sigma_30 of `landmarks`
+    target: 'map' (ranking of all rows within `threshold`, by default sigma_30 of `n_landmarks`
     rows) or 'recall' (the few nearest among the first returned).
-    landmarks: how many, at most: they are what encoding costs. speed, memory: rows a second that
+    n_landmarks: how many, at most: they are what encoding costs. speed, memory: rows a second that
     the default must encode here at least, bytes that its coder may take; the landmarks are halved
     until both hold.
 
     >>> rows = np.random.default_rng(0).random((2000, 6), dtype=np.float32)
-    >>> tuned = tune(rows, 8, seconds=1, landmarks=50)
+    >>> tuned = tune(rows, 8, seconds=1, n_landmarks=50)
     >>> tuned.learner().learn(rows).coder().bits
     8
     """
@@ -135,16 +136,16 @@ def tune(
     if len(rows) < LEAST:
         raise InputError(f"sample has {len(rows)} rows; tuning needs at least {LEAST}")
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
-    most = Choice(count=min(as_count(landmarks, "landmarks", least=2), len(rows) // 2))
+    most = Choice(n_landmarks=min(as_count(n_landmarks, "n_landmarks", least=2), len(rows) // 2))
     default = _affordable(most, rows, bits, speed=speed, memory=memory)
-    radius = nearest(30).distance(rows[: default.count]) if threshold is None else threshold
+    radius = nearest(30).distance(rows[: default.n_landmarks]) if threshold is None else threshold
     judges = [
         _Judge(halves, bits, target=target, radius=radius, seed=seed + number)
         for number, halves in enumerate(_halves(rows, seed))
     ]
     trials = _search(default, judges, ends)
     best = _winner(default, trials)
-    return Tuned(best, trials, best.train(rows, seed), bits, seed)
+    return Tuned(best, trials, best.landmarks(rows, seed), bits, seed)
 
 
 def _affordable(
@@ -152,18 +153,18 @@ def _affordable(
 ) -> Choice:
     """The choice with its landmarks halved until the limits hold."""
     while speed is not None or memory is not None:
-        if choice.count < max(bits, 2):
+        if choice.n_landmarks < max(bits, 2):
             raise InputError(
-                f"speed is {speed} and memory is {memory}: even {2 * choice.count} landmarks are "
-                f"too many for that, and {bits} bits need as many: ask for less, or use lsh"
+                f"speed is {speed} and memory is {memory}: even {2 * choice.n_landmarks} landmarks "
+                f"are too many for that, and {bits} bits need as many: ask for less, or use lsh"
             )
-        coder = choice.build(rows[: choice.count], bits, 0).coder()
+        coder = choice.build(rows[: choice.n_landmarks], bits, 0).coder()
         start = time.perf_counter()
         coder.encode(rows)
         rate = len(rows) / (time.perf_counter() - start)
         if rate >= (speed or 0) and coder.nbytes <= (memory or coder.nbytes):
             break
-        choice = replace(choice, count=choice.count // 2)
+        choice = replace(choice, n_landmarks=choice.n_landmarks // 2)
     return choice
 
 
@@ -178,7 +179,7 @@ class _Judge:
     ) -> None:
         self._learned, self._held = halves
         self._bits, self._target, self._seed = bits, target, seed
-        self._trains: dict[tuple[bool, str], Array] = {}
+        self._landmarks: dict[tuple[bool, str], Array] = {}
         from streambits.evaluation.truth import draw_queries, find  # noqa: PLC0415 - as above
 
         queries = draw_queries(QUERIES, len(self._held), seed=seed)
@@ -188,11 +189,11 @@ class _Judge:
         from streambits.evaluation.quality import quality  # noqa: PLC0415 - as above
 
         start = time.perf_counter()
-        key = (choice.kernel, choice.landmarks)
-        if key not in self._trains:
-            self._trains[key] = choice.train(self._learned, self._seed)
+        key = (choice.kernel, choice.landmarks_by)
+        if key not in self._landmarks:
+            self._landmarks[key] = choice.landmarks(self._learned, self._seed)
         try:
-            learner = choice.build(self._trains[key], self._bits, self._seed)
+            learner = choice.build(self._landmarks[key], self._bits, self._seed)
             codes = learner.learn(self._learned).coder().encode(self._held)
             found = quality(self._truth, lambda some: codes[some].hamming(codes), first=FIRST)
             value = found.map if self._target == "map" else found.recall
@@ -216,7 +217,7 @@ def choices(default: Choice) -> Iterator[Choice]:
     linear = replace(default, kernel=False, whitening=0.0)
     yield linear
     bases = [
-        replace(default, landmarks=kind, factor=factor)
+        replace(default, landmarks_by=kind, factor=factor)
         for kind, factor in itertools.product(("uniform", "centres"), FACTORS)
     ]
     yield from bases

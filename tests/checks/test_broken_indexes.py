@@ -12,7 +12,7 @@ CODES = Codes.from_bits((RNG.random((30, 20)) < 0.5)[RNG.integers(30, size=120)]
 
 @pytest.mark.parametrize("method", ["auto", "scan", "multi"])
 def test_our_index_passes(method):
-    check_index(lambda: HammingIndex(20, method=method), CODES)
+    check_index(lambda: HammingIndex(20, strategy=method), CODES)
 
 
 class TiesByChance(HammingIndex):

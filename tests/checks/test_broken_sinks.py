@@ -7,7 +7,7 @@ from streambits import Codes
 from streambits.checks._compare import run
 from streambits.checks.sinks import CHECKS
 from streambits.errors import InputError
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 
 NUMBERS = np.random.default_rng(0).permutation(2**12)[:80]
 CODES = Codes.from_bits((NUMBERS[:, None] >> np.arange(12)) & 1)
@@ -107,8 +107,8 @@ def factory(kind):
 
         def held():
             for key, (epoch, code) in table.items():
-                yield Coded(
-                    [key[0] if isinstance(key, tuple) else key], Codes.known(code[None], 12, epoch)
+                yield CodeBatch(
+                    [key[0] if isinstance(key, tuple) else key], Codes(code[None], 12, epoch)
                 )
 
         return lambda: kind(table), held

@@ -6,7 +6,7 @@ import pytest
 from streambits.checks._compare import run
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
-from streambits.io.protocols import Chunk, Reject
+from streambits.model.batches import Reject, RowBatch
 
 ROWS = np.arange(40.0).reshape(20, 2)
 
@@ -26,7 +26,7 @@ class Plain:
         for start in range(offset or 0, 20, 6):
             places = np.array([i for i in range(start, min(start + 6, 20)) if i != 3])
             rejects = (Reject("row 3", "it is bad"),) if start <= 3 < start + 6 else ()
-            yield Chunk(places, ROWS[places], min(start + 6, 20), rejects)
+            yield RowBatch(places, ROWS[places], min(start + 6, 20), rejects)
 
 
 class Changes(Plain):
@@ -139,7 +139,7 @@ class Hoards(Changes):
 class OneChunk(Plain):
     def read(self, offset=None):
         list(super().read(offset))
-        yield Chunk(np.arange(20), ROWS, 20)
+        yield RowBatch(np.arange(20), ROWS, 20)
 
 
 class TakesAnything(Plain):

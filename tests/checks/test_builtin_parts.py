@@ -42,7 +42,7 @@ SKETCHES = {
     "frequent directions, not robust": lambda: sb.FrequentDirections(8, 4, robust=False),
     "hadamard": lambda: sb.HadamardDirections(8, 4),
     "hadamard, all whole": lambda: sb.HadamardDirections(8, 4, 200),
-    "guided": lambda: sb.Guided(GUIDE),
+    "guided": lambda: sb.SupervisedGram(GUIDE),
     "fixed": lambda: sb.Fixed(ORTHONORMAL, np.arange(5.0, 0, -1)),
 }
 

@@ -78,7 +78,7 @@ def misused(command):
 def job(tmp_path_factory, rows, train):
     """A folder like that of `online`, with codes of 16 bits in two epochs; rows.npy is beside."""
     folder = tmp_path_factory.mktemp("made") / "job"
-    learner, coders = sb.ssbc(train, 16, epochs=3000), sb.Coders()
+    learner, coders = sb.ssbc(train, 16, epochs=3000), sb.CoderSet()
     sink = open_sink(f"parquet:{folder / 'codes'}", 16)
     parts = [rows[start : start + 500] for start in range(0, len(rows), 500)]
     for ids, codes in sb.encode_online(learner, parts, coders=coders):

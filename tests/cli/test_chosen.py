@@ -13,7 +13,7 @@ from streambits.cli.settings import options_of
 from streambits.jobs.settings import Settings
 from streambits.tune import Choice, choices
 
-EVERY = sorted(set(choices(Choice(count=30))), key=str)
+EVERY = sorted(set(choices(Choice(n_landmarks=30))), key=str)
 VERBS = typer.main.get_command(cli.app).commands
 
 
@@ -21,10 +21,10 @@ VERBS = typer.main.get_command(cli.app).commands
 def test_all_that_tune_tries_is_a_setting_of_a_job(choice, mixture, fingerprint):
     """A job that reads the same rows begins with the very learner that was measured."""
     sample = mixture(300, dtype=np.float64)
-    whole = choice.kernel and choice.landmarks == "centres"
+    whole = choice.kernel and choice.landmarks_by == "centres"
     settings = Settings(**chosen.settings(choice, 6))
     found = settings.learner([sample if whole else sample[:30]])
-    wanted = choice.build(choice.train(sample, 0), 6, 0)
+    wanted = choice.build(choice.landmarks(sample, 0), 6, 0)
     assert fingerprint(found) == fingerprint(wanted)
 
 
@@ -47,7 +47,7 @@ def test_rows_are_read_as_they_were():
         "--ids": "key",
         "--method": "ssbc",
         "--bits": "64",
-        "--landmarks": "500",
+        "--n-landmarks": "500",
         "--landmarks-by": "uniform",
         "--bandwidth-factor": "16",
         "--whitening": "0.75",

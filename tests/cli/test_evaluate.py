@@ -50,7 +50,9 @@ def test_people_get_a_table_advice_and_a_page(command, model, rows, tmp_path):
 
 @pytest.mark.parametrize("verb", ["learn", "online"])
 def test_the_folder_of_a_job(command, rows, tmp_path, verb):
-    job = command(verb, rows, "--bits", 16, "--landmarks", 50, "--out", tmp_path / "job", "--quiet")
+    job = command(
+        verb, rows, "--bits", 16, "--n-landmarks", 50, "--out", tmp_path / "job", "--quiet"
+    )
     assert job.code == 0, job.err
     done = command("evaluate", tmp_path / "job", rows, *FEW, "--json")
     assert done.code == 0, done.err

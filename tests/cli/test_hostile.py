@@ -103,7 +103,7 @@ def test_a_description_of_a_job(fails, tmp_path, content):
 
 
 def test_coders_of_no_epoch(command, tmp_path):
-    sb.save(sb.Coders(), tmp_path / "coders.safetensors")
+    sb.save(sb.CoderSet(), tmp_path / "coders.safetensors")
     assert command("inspect", tmp_path / "coders.safetensors").code == 0
 
 

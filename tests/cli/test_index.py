@@ -41,17 +41,17 @@ def test_a_job_becomes_an_index(command, job, tmp_path, expected):
 def test_round_the_formats(command, job, tmp_path, expected):
     first, second = tmp_path / "a.parquet", tmp_path / "b.index"
     assert command("index", job / "codes", "--out", first).code == 0
-    assert command("index", first, "--out", second, "--method", "multi").code == 0
+    assert command("index", first, "--out", second, "--strategy", "multi").code == 0
     found = sb.load(second)
-    assert (found.method, pairs(found)) == ("multi", expected)
+    assert (found.strategy, pairs(found)) == ("multi", expected)
     assert "tables" in str(found.state())
 
 
 def test_an_index_keeps_its_method(command, job, tmp_path):
     first, second = tmp_path / "a.index", tmp_path / "b.index"
-    command("index", job, "--out", first, "--method", "scan")
+    command("index", job, "--out", first, "--strategy", "scan")
     command("index", first, "--out", second)
-    assert sb.load(second).method == "scan"
+    assert sb.load(second).strategy == "scan"
 
 
 def test_files_that_hold_something_else(fails, tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ def test_an_index_and_codes(command, job, tmp_path, kind):
 def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("rows.npy", rows)
-    options = ("--bits", 16, "--out", "job", "--landmarks", 60, "--refresh", 500, "--quiet")
+    options = ("--bits", 16, "--out", "job", "--n-landmarks", 60, "--refresh", 500, "--quiet")
     assert command("online", "rows.npy", *options).code == 0
     got = command("inspect", "job", "--json").json
     assert (got["kind"], got["running"], got["finished"]) == ("job", False, True)

@@ -21,10 +21,10 @@ def opened(monkeypatch, tmp_path):
     return found
 
 
-@pytest.mark.parametrize(("told", "patience"), [(["--patience", 7], 7.0), ([], None)])
+@pytest.mark.parametrize(("told", "retry_seconds"), [(["--retry-seconds", 7], 7.0), ([], None)])
 @pytest.mark.parametrize("verb", ["online", "encode"])
 def test_a_database_is_waited_for_as_long_as_told(
-    verb, told, patience, *, command, opened, rows, tmp_path
+    verb, told, retry_seconds, *, command, opened, rows, tmp_path
 ):
     np.save(tmp_path / "rows.npy", rows[:500])
     sb.save(sb.ssbc(rows[:50], 8), tmp_path / "model.safetensors")
@@ -34,11 +34,11 @@ def test_a_database_is_waited_for_as_long_as_told(
         verb, *first, tmp_path / "rows.npy", "--to", target, "--out", tmp_path / "job", *told
     )
     assert done.code == 0, done.err
-    assert opened == [(target, {"patience": patience})]
+    assert opened == [(target, {"retry_seconds": retry_seconds})]
 
 
-def test_patience_is_taken_where_nothing_can_go_away(command, misused, rows, tmp_path):
+def test_retry_is_taken_where_nothing_can_go_away(command, misused, rows, tmp_path):
     np.save(tmp_path / "rows.npy", rows[:500])
     arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--out", tmp_path / "job"]
-    assert "Invalid value for '--patience'" in misused(*arguments, "--patience", -1)
-    assert command(*arguments, "--patience", 5).code == 0
+    assert "Invalid value for '--retry-seconds'" in misused(*arguments, "--retry-seconds", -1)
+    assert command(*arguments, "--retry-seconds", 5).code == 0

@@ -8,7 +8,7 @@ import streambits as sb
 def test_a_model(command, mixture, tmp_path, fingerprint):
     rows = mixture(3000)
     np.save(tmp_path / "rows.npy", rows)
-    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--landmarks", 40, "--seed", 3]
+    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--n-landmarks", 40, "--seed", 3]
     done = command(*arguments, "--out", tmp_path / "job", "--json")
     assert done.code == 0, done.err
     assert (done.json["verb"], done.json["rows"], done.json["epoch"]) == ("learn", 3000, 0)
@@ -22,7 +22,7 @@ def test_a_model(command, mixture, tmp_path, fingerprint):
 
 def test_a_checkpoint_is_no_model(command, fails, mixture, tmp_path):
     np.save(tmp_path / "rows.npy", mixture(500))
-    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--landmarks", 40]
+    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--n-landmarks", 40]
     assert command(*arguments, "--out", tmp_path / "job").code == 0
     checkpoint = tmp_path / "job" / "checkpoint.safetensors"
     assert "holds a Checkpoint: name a learner or a coder" in fails(

@@ -140,7 +140,15 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((500, 4)))
     url = "postgresql://me:hunter2secret@127.0.0.1:1/codes"
     command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
-    command += [str(tmp_path / "rows.npy"), "--bits", "4", "--landmarks", "20", "--patience", "60"]
+    command += [
+        str(tmp_path / "rows.npy"),
+        "--bits",
+        "4",
+        "--n-landmarks",
+        "20",
+        "--retry-seconds",
+        "60",
+    ]
     command += [*form.format(url).split(), "--out", str(tmp_path / "job")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:

@@ -15,7 +15,7 @@ from streambits.io.codes.code_files import read_codes
 from streambits.jobs.settings import LEARNED
 
 SCRIPT = Path(sys.executable).with_name("streambits")
-SETTINGS = ("--bits", 8, "--landmarks", 40)
+SETTINGS = ("--bits", 8, "--n-landmarks", 40)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
         *("--method", "itq", "--epsilon", 1, "--out", tmp_path / "itq"),
     )
     assert "at most 40" in fails(
-        *("online", rows_file, "--bits", 64, "--landmarks", 40, "--ids", "key", "--skip-bad"),
+        *("online", rows_file, "--bits", 64, "--n-landmarks", 40, "--ids", "key", "--skip-bad"),
         *("--out", tmp_path / "long"),
     )
     assert "cannot be used: Not a directory" in fails(
@@ -130,7 +130,7 @@ def test_a_password_is_not_written_down(tmp_path, rows_file, command):
 
 def test_standard_input_resumes(rows_file, tmp_path):
     text = rows_file.read_bytes().replace(b"1,2,x,4", b"1,2,3,4")
-    arguments = ["online", "-", "--bits", "8", "--landmarks", "40", "--ids", "key"]
+    arguments = ["online", "-", "--bits", "8", "--n-landmarks", "40", "--ids", "key"]
     for name, size in (("alone", len(text)), ("job", len(text) // 2), ("job", len(text))):
         cut = text[: text.rindex(b"\n", 0, size) + 1]
         command = [SCRIPT, *arguments, "--out", tmp_path / name, "--quiet"]
@@ -143,7 +143,7 @@ def test_epochs_that_were_retired_are_left_out_of_searches_and_this_is_said(
     command, mixture, tmp_path
 ):
     np.save(tmp_path / "rows.npy", mixture(2600))
-    learning = ["--bits", 8, "--landmarks", 20, "--epochs", 600, "--keep-epochs", 2, "--quiet"]
+    learning = ["--bits", 8, "--n-landmarks", 20, "--epochs", 600, "--keep-epochs", 2, "--quiet"]
     done = command("online", tmp_path / "rows.npy", *learning, "--out", tmp_path / "job")
     assert done.code == 0, done.err
     np.save(tmp_path / "queries.npy", mixture(2600)[:2])

@@ -26,7 +26,7 @@ def job(tmp_path, mixture):
     np.save(tmp_path / "rows.npy", mixture(600))
 
     def job(verb):
-        few = ("--bits", 8, "--landmarks", 40, "--quiet")
+        few = ("--bits", 8, "--n-landmarks", 40, "--quiet")
         return [verb, tmp_path / "rows.npy", *few, "--out", tmp_path / verb]
 
     return job
@@ -131,7 +131,7 @@ def test_nor_does_one_that_only_the_rows_tell(fails, command, job, verb, tmp_pat
 def test_the_remedy_helps(fails, command, job):
     said = fails(*job("learn"), "--method", "osh", "--bits", 12)
     assert "or use a method of landmarks, such as ssbc, with more than 12 of them" in said
-    assert command(*job("learn"), "--bits", 12, "--landmarks", 13).code == 0
+    assert command(*job("learn"), "--bits", 12, "--n-landmarks", 13).code == 0
 
 
 def test_an_epsilon_of_next_to_nothing(command, job, tmp_path):

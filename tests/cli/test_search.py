@@ -92,7 +92,7 @@ def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
     sb.save(Checkpoint(None, None, {"rows": 5000}, parts), folder / "checkpoint.safetensors")
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
-    sb.save(sb.Coders(), folder / "coders.safetensors")  # of an earlier run that was stopped
+    sb.save(sb.CoderSet(), folder / "coders.safetensors")  # of an earlier run that was stopped
     again = command("search", folder, "--query", asked)
     assert again.lines == done.lines, again.err
     (folder / "coders.safetensors").unlink()
@@ -106,7 +106,7 @@ def test_which_model_is_newer_does_not_depend_on_the_times_of_files(
 ):
     folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
     shutil.copytree(job / "codes", folder / "codes")
-    old = sb.Coders.from_state(coders.state() | {"seen": coders.seen - 1})
+    old = sb.CoderSet.from_state(coders.state() | {"seen": coders.seen - 1})
     old.keep([1])
     for name in ("coders.safetensors", "checkpoint.safetensors"):
         held = coders if name == newest else old
@@ -128,7 +128,7 @@ def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
         parts = {"coders": held}
         sb.save(Checkpoint(None, None, {}, parts), folder / "checkpoint.safetensors")
 
-    old = sb.Coders.from_state(coders.state())
+    old = sb.CoderSet.from_state(coders.state())
     old.keep([0])
     keep(old)
     waits = []

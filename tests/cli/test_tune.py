@@ -10,7 +10,7 @@ from streambits.cli import tune as verb
 from streambits.features import Linear
 from streambits.tune import Choice, Tuned
 
-FEW = ("--bits", 12, "--seconds", 0.1, "--sample", 400, "--landmarks", 40)
+FEW = ("--bits", 12, "--seconds", 0.1, "--sample", 400, "--n-landmarks", 40)
 
 
 @pytest.fixture
@@ -36,7 +36,9 @@ def test_what_is_found_can_be_typed_and_read(command, source, tmp_path, monkeypa
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(count=30, landmarks="centres", factor=4.0, whitening=0.25, rotation="random"),
+        Choice(
+            n_landmarks=30, landmarks_by="centres", factor=4.0, whitening=0.25, rotation="random"
+        ),
         Choice(kernel=False, whitening=0.75, rotation="itq"),
         Choice(kernel=False, whitening=0.5, rotation="random"),
     ],
@@ -62,7 +64,7 @@ def check(model, told):
         assert isinstance(model.features, Linear)
         return
     usual = sb.nearest(30).of(model.features.landmarks)
-    assert model.features.width == told["landmarks"]
+    assert model.features.width == told["n_landmarks"]
     assert model.features.bandwidth == pytest.approx(told["bandwidth_factor"] * usual)
 
 

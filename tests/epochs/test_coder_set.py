@@ -15,7 +15,7 @@ def streamed():
     rows = rng.random((4000, 6), dtype=np.float32) + np.arange(4).repeat(1000)[:, None]
     rows = rows.astype(np.float32)
     learner = sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
-    coders, index = sb.Coders(), sb.HammingIndex(32)
+    coders, index = sb.CoderSet(), sb.HammingIndex(32)
     stream = ((np.arange(i, i + 500), rows[i : i + 500]) for i in range(0, 4000, 500))
     for ids, codes in sb.encode_online(learner, stream, coders=coders):
         index.add(codes, ids)
@@ -28,12 +28,12 @@ def test_online_codes_carry_their_epochs_and_all_ids_once(streamed):
     assert index.epochs == tuple(coders) == (0, 1, 2, 3)
     assert len(coders) == 4
     assert coders.newest is coders[3]
-    assert repr(coders) == "Coders(epochs 0, 1, 2, 3)"
+    assert repr(coders) == "CoderSet(epochs 0, 1, 2, 3)"
 
 
 def test_batches_of_any_size_give_the_same_codes_and_coders(streamed):
     _, coders, index, rows = streamed
-    learner, again = sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0), sb.Coders()
+    learner, again = sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0), sb.CoderSet()
     found = sb.HammingIndex(32)
     for ids, codes in sb.encode_online(learner, [(np.arange(4000), rows)], coders=again):
         found.add(codes, ids)
@@ -51,7 +51,7 @@ def test_hits_of_all_epochs_are_on_one_scale():
     rng = np.random.default_rng(0)
     rows = rng.random((4000, 6), dtype=np.float32)
     rows += 0.3 * np.arange(4, dtype=np.float32).repeat(1000)[:, None]
-    learner, coders, index = sb.ssbc(rows[:100], bits=32), sb.Coders(), sb.HammingIndex(32)
+    learner, coders, index = sb.ssbc(rows[:100], bits=32), sb.CoderSet(), sb.HammingIndex(32)
     for part in np.split(rows, 4):
         learner.learn(part).renew()
         codes = learner.coder().encode(part)
@@ -85,7 +85,7 @@ def test_scales_rise_and_belong_to_each_query(streamed):
 def test_one_epoch_needs_no_scale_and_none_finds_nothing():
     rows = np.random.default_rng(0).random((300, 4), dtype=np.float32)
     coder = sb.ssbc(rows[:50], bits=8).learn(rows).coder()
-    coders, index = sb.Coders(), sb.HammingIndex(8)
+    coders, index = sb.CoderSet(), sb.HammingIndex(8)
     assert coders.search(index, rows[:2], 3).ids.shape == (2, 0)
     coders.note(coder, rows, coder.encode(rows))
     index.add(coder.encode(rows))
@@ -109,7 +109,7 @@ def test_coders_come_back_from_a_file(streamed, tmp_path):
 
 def test_retired_and_unknown_epochs_are_errors(streamed):
     learner, coders, index, rows = streamed
-    some = sb.Coders.from_state(coders.state())
+    some = sb.CoderSet.from_state(coders.state())
     some.keep([2, 3])
     assert list(some) == [2, 3]
     with pytest.raises(EpochError, match="no coder of epoch 0, which the index holds"):
@@ -120,14 +120,14 @@ def test_retired_and_unknown_epochs_are_errors(streamed):
         some.keep([7])
     assert list(some) == [2, 3]
     with pytest.raises(EpochError, match="no coders yet"):
-        _ = sb.Coders().newest
+        _ = sb.CoderSet().newest
     with pytest.raises(EpochError, match=r"queries are of epoch 9"):
         index.search(coders.encode(rows[:1]) | {9: [[0.0] * 32]}, 1)
     coder = learner.coder()
     with pytest.raises(InputError, match="are not the codes of 2 rows"):
         some.note(coder, rows[:2], coder.encode(rows[:3]))
     with pytest.raises(InputError, match="sample is 1"):
-        sb.Coders(sample=1)
+        sb.CoderSet(sample=1)
 
 
 def test_reencode_brings_every_row_to_the_newest_epoch(streamed, tmp_path):
@@ -181,7 +181,7 @@ def test_wrong_scales_are_refused(streamed):
 
 def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
     _, known, index, rows = streamed
-    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders, learner = sb.CoderSet(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
     coders.store_in(tmp_path, sb.load, sb.save)
     for _ in sb.encode_online(learner, [rows], coders=coders):
         pass
@@ -204,7 +204,7 @@ def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
 def test_samples_are_single_precision_and_bytes(streamed):
     *_, rows = streamed
     learner = sb.ssbc(rows[:100].astype(np.float64), bits=12)
-    coder, coders = learner.coder(), sb.Coders(sample=50)
+    coder, coders = learner.coder(), sb.CoderSet(sample=50)
     coders.note(coder, rows, coder.encode(rows))
     state = coders.state()["epochs"]["0"]
     assert state["rows"].rows.dtype == np.float32
@@ -224,7 +224,7 @@ def test_many_queries_over_many_epochs_are_asked_in_turns(streamed, monkeypatch)
 
 def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, monkeypatch):
     *_, rows = streamed
-    coders, learner = sb.Coders(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
+    coders, learner = sb.CoderSet(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
     coders.store_in(tmp_path, sb.load, sb.save)
     for _ in sb.encode_online(learner, [rows], coders=coders):
         pass
@@ -248,7 +248,7 @@ def two_parts():
 
 def test_codes_of_another_epoch_are_not_noted(two_parts):
     rows, first, _ = two_parts
-    coders, later = sb.Coders(), type(first)(first.features, first.projection, epoch=1)
+    coders, later = sb.CoderSet(), type(first)(first.features, first.projection, epoch=1)
     with pytest.raises(InputError, match="are not the codes of 5 rows"):
         coders.note(later, rows[:5], first.encode(rows[:5]))
     assert (len(coders), coders.seen) == (0, 0)
@@ -257,7 +257,7 @@ def test_codes_of_another_epoch_are_not_noted(two_parts):
 def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):
     rows, first, second = two_parts
     assert first.encode(rows) != second.encode(rows)
-    coders = sb.Coders()
+    coders = sb.CoderSet()
     coders.note(first, rows[:600], first.encode(rows[:600]))
     assert coders[0] is coders.newest is first
     coders.note(second, rows[600:], second.encode(rows[600:]))
@@ -267,7 +267,7 @@ def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):
 
 def test_rows_noted_later_change_what_distances_mean(two_parts):
     rows, first, second = two_parts
-    asked, never = sb.Coders(), sb.Coders()
+    asked, never = sb.CoderSet(), sb.CoderSet()
     for coders in (asked, never):
         coders.note(first, rows[:600], first.encode(rows[:600]))
         if coders is asked:
@@ -280,9 +280,9 @@ def test_rows_noted_later_change_what_distances_mean(two_parts):
 
 def test_retired_epochs_take_no_memory(streamed):
     _, coders, *_ = streamed
-    some = sb.Coders.from_state(coders.state())
+    some = sb.CoderSet.from_state(coders.state())
     some.keep([3])
-    only = sb.Coders.from_state(coders.state() | {"epochs": {"3": coders.state()["epochs"]["3"]}})
+    only = sb.CoderSet.from_state(coders.state() | {"epochs": {"3": coders.state()["epochs"]["3"]}})
     assert some.nbytes == only.nbytes < coders.nbytes / 3
 
 
@@ -293,7 +293,7 @@ def test_only_the_epochs_of_the_index_are_asked(streamed, kept):
     for ids, codes in index.coded():
         if codes.epoch in kept:
             less.add(codes, ids)
-    few = sb.Coders.from_state(coders.state())
+    few = sb.CoderSet.from_state(coders.state())
     few.keep(kept)
     ours, theirs = coders.search(less, rows[::300], 7), few.search(less, rows[::300], 7)
     assert np.array_equal(ours.ids, theirs.ids)
@@ -304,7 +304,7 @@ def test_only_the_epochs_of_the_index_are_asked(streamed, kept):
 def test_an_epoch_of_one_row_is_searched_by_plain_distances(two_parts):
     rows, first, _ = two_parts
     later = type(first)(first.features, first.projection, epoch=1)
-    coders, index = sb.Coders(), sb.HammingIndex(16)
+    coders, index = sb.CoderSet(), sb.HammingIndex(16)
     for coder, some in ((first, rows[:1]), (later, rows[1:300])):
         coders.note(coder, some, coder.encode(some))
         index.add(coder.encode(some))

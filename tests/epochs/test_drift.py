@@ -4,7 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits.epochs.detector import APART, CHUNK, ERRORS, TOLERANCE, Detector, Reading, latest
+from streambits.epochs.detector import (
+    APART,
+    CHUNK,
+    ERRORS,
+    TOLERANCE,
+    Detector,
+    DriftMeasurement,
+    latest,
+)
 from streambits.errors import InputError, MergeError
 
 
@@ -209,9 +217,9 @@ def test_take_stops_where_an_epoch_begins():
 
 def test_the_latest_reading_has_no_gaps_that_an_older_one_can_fill():
     nan = float("nan")
-    older = Reading(512, 0.5, 0.1, 0.2, 0.3, 1.0, 0)
-    newer = Reading(1024, 0.6, nan, 0.25, nan, 2.0, 0)
-    assert latest([older, newer]) == Reading(1024, 0.6, 0.1, 0.25, 0.3, 2.0, 0)
+    older = DriftMeasurement(512, 0.5, 0.1, 0.2, 0.3, 1.0, 0)
+    newer = DriftMeasurement(1024, 0.6, nan, 0.25, nan, 2.0, 0)
+    assert latest([older, newer]) == DriftMeasurement(1024, 0.6, 0.1, 0.25, 0.3, 2.0, 0)
     assert latest([]) is None
     assert np.isnan(latest([newer]).outside)
 

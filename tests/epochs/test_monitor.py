@@ -35,7 +35,7 @@ def test_a_reading_is_what_its_rows_say_of_the_coder():
     features, rows = features_of(), cloud(CHUNK, 0.1, seed=5)
     projection, watch = projection_of(features), DriftMonitor("auto", features)
     assert watch.until(rows, projection, epoch=3) is None
-    (reading,) = watch.readings
+    (reading,) = watch.measurements
     values = features(rows[::8][:32]).astype(np.float64)
     centred = values - features(features.landmarks).astype(np.float64).mean(axis=0)
     basis = np.linalg.qr(projection.matrix)[0]
@@ -55,7 +55,7 @@ def test_codes_are_read_at_every_8th_of_the_first_64_looks_and_every_32nd_after(
     features = features_of(20)
     watch = DriftMonitor(10**9, features)
     watch.until(cloud(170 * CHUNK, seed=2), projection_of(features), epoch=0)
-    looks = [i for i, reading in enumerate(watch.readings) if np.isfinite(reading.balance)]
+    looks = [i for i, reading in enumerate(watch.measurements) if np.isfinite(reading.balance)]
     assert looks == [*range(0, 64, 8), 64, 96, 128, 160]
 
 
@@ -68,7 +68,7 @@ def test_a_change_is_dated_to_where_evidence_began_and_settles_once(shift):
     features, rows = features_of(), jumping(shift)
     watch = DriftMonitor("auto", features)
     due = watch.until(rows, None, epoch=0)
-    evidence = [reading.evidence for reading in watch.readings]
+    evidence = [reading.evidence for reading in watch.measurements]
     quiet = max(i for i, some in enumerate(evidence) if some <= 0)
     assert due == CHUNK * len(evidence) > 12 * CHUNK
     count = min(due - CHUNK * (quiet + 1), 4 * MARKS)
@@ -99,7 +99,7 @@ def test_a_watch_goes_on_from_its_state_in_the_middle_of_a_change(fingerprint):
     for some in (watch, again):
         some.until(rows[done:], projection, epoch=1)
     assert again.widening == watch.widening
-    assert repr(again.readings) == repr(watch.readings)
+    assert repr(again.measurements) == repr(watch.measurements)
     assert np.array_equal(again.since(), watch.since())
 
 

@@ -32,7 +32,7 @@ from streambits.io.codes.code_files import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
-JOB = ["--bits", str(BITS), "--landmarks", "30", "--commit-rows", "100", "--quiet"]
+JOB = ["--bits", str(BITS), "--n-landmarks", "30", "--commit-rows", "100", "--quiet"]
 ONLINE = ["bad.csv", "--ids", "id", "--skip-bad"]
 SINKS = {  # of jobs, by kind
     "parquet": "parquet:out",
@@ -292,7 +292,7 @@ def learners(root):
 
 
 def _two_epochs():
-    learner, kept = sb.ssbc(rows(40), BITS, epochs=512), sb.Coders()
+    learner, kept = sb.ssbc(rows(40), BITS, epochs=512), sb.CoderSet()
     index = sb.HammingIndex(BITS)
     for ids, codes in sb.encode_online(learner, np.split(rows(800), 8), coders=kept):
         index.add(codes, ids)
@@ -315,7 +315,7 @@ def indexes(root):
     rng = np.random.default_rng(0)
     for name, method, count in (("scan", "scan", 500), ("tables", "multi", 2000)):
         folder = _folder(root, f"index-{name}")
-        index = sb.HammingIndex(BITS, method=method)
+        index = sb.HammingIndex(BITS, strategy=method)
         index.add(sb.Codes.from_bits(rng.random((count, BITS)) < 0.5))
         index.search(sb.Codes.from_bits(rng.random((3, BITS)) < 0.5), 3)
         yield _index(folder, index, f"index, {name}")
@@ -341,7 +341,7 @@ def codes(root):
     (folder / "parts").mkdir()
     for part, (ids, some) in enumerate(index.coded(100)):
         write_codes(
-            [sb.model.codes.Coded(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
+            [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )
     asked = ("contents_of_parquet", "contents_of_codes", "inspected")
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
@@ -379,7 +379,7 @@ def finished_jobs(root):
 
 def others(root):
     folder = _folder(root, "others")
-    told = {"method": "ssbc", "bits": 64, "landmarks": 500, "whitening": 0.5, "rotation": "itq"}
+    told = {"method": "ssbc", "bits": 64, "n_landmarks": 500, "whitening": 0.5, "rotation": "itq"}
     chosen.write(folder / "tuned.toml", told)
     yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
     cell = Cell("mnist", "ssbc", BITS)

@@ -8,7 +8,7 @@ import pytest
 
 import streambits as sb
 from streambits.io.codes.code_files import read_codes, write_codes
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 
 LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 150
 VERSIONS = 4  # of a file, that take turns
@@ -30,7 +30,7 @@ def learner_of(version):
 
 
 def codes_of(version):
-    return Coded(np.arange(200 + version), index_of(version).get(np.arange(200 + version)))
+    return CodeBatch(np.arange(200 + version), index_of(version).get(np.arange(200 + version)))
 
 
 def write(kind, version, path):

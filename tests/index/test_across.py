@@ -33,7 +33,7 @@ def brute(held, asked, scales, k):
 def test_few_and_many_queries_find_the_same_across_epochs(seed, queries, bits, k, scaled):
     """Up to 8 queries scan all epochs at once, more of them one after another."""
     rng = np.random.default_rng(seed)
-    index, held = HammingIndex(bits, method="scan"), {}
+    index, held = HammingIndex(bits, strategy="scan"), {}
     ids = rng.permutation(200)
     for epoch, some in enumerate(np.split(ids, [20, 50, 170])):
         held[epoch] = some, codes_of(rng, len(some), bits, epoch)
@@ -47,10 +47,10 @@ def test_few_and_many_queries_find_the_same_across_epochs(seed, queries, bits, k
         assert hits.distances[q].tolist() == pytest.approx([d for d, _ in expected])
 
 
-@pytest.mark.parametrize("method", ["auto", "multi"])
-def test_tables_answer_few_queries_across_epochs_too(method):
+@pytest.mark.parametrize("strategy", ["auto", "multi"])
+def test_tables_answer_few_queries_across_epochs_too(strategy):
     rng = np.random.default_rng(0)
-    scan, other = HammingIndex(32, method="scan"), HammingIndex(32, method=method)
+    scan, other = HammingIndex(32, strategy="scan"), HammingIndex(32, strategy=strategy)
     for epoch in range(3):
         codes = codes_of(rng, 400, 32, epoch)
         scan.add(codes)

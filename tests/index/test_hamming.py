@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 from streambits import Codes, HammingIndex
 from streambits.errors import EpochError, InputError
 from streambits.index import scan, segment
-from streambits.index.segment import METHODS
+from streambits.index.segment import STRATEGIES
 
 LENGTHS = [1, 2, 7, 8, 9, 31, 63, 64, 65, 100, 127, 128, 129, 130, 256, 320, 512, 1000, 4096]
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
@@ -73,21 +73,21 @@ def step(rng, index, held, free):
             free.extend(ids)
 
 
-@given(st.integers(0, 2**32), st.sampled_from(LENGTHS), st.sampled_from(METHODS))
+@given(st.integers(0, 2**32), st.sampled_from(LENGTHS), st.sampled_from(STRATEGIES))
 @settings(max_examples=60)
-def test_any_mix_of_changes_agrees_with_brute_force(seed, bits, method):
-    mix(seed, bits, method)
+def test_any_mix_of_changes_agrees_with_brute_force(seed, bits, strategy):
+    mix(seed, bits, strategy)
 
 
-@pytest.mark.parametrize("method", ["scan", "multi"])
+@pytest.mark.parametrize("strategy", ["scan", "multi"])
 @pytest.mark.parametrize("bits", [*range(1, 131), 256, 512, 1000, 4096])
-def test_a_mix_of_changes_of_every_length_agrees_with_brute_force(bits, method):
-    mix(bits, bits, method)
+def test_a_mix_of_changes_of_every_length_agrees_with_brute_force(bits, strategy):
+    mix(bits, bits, strategy)
 
 
-def mix(seed, bits, method):
+def mix(seed, bits, strategy):
     rng = np.random.default_rng(seed)
-    index, held = HammingIndex(bits, method=method), {}
+    index, held = HammingIndex(bits, strategy=strategy), {}
     free = [SMALLEST, LARGEST, -1, *(int(i) for i in rng.integers(SMALLEST, LARGEST, 300))]
     free += [int(i) for i in rng.permutation(300)]
     for _ in range(rng.integers(2, 9)):
@@ -163,11 +163,11 @@ def test_an_epoch_without_codes_is_gone():
     )
 
 
-@given(st.integers(0, 2**32), st.sampled_from([1, 9, 64, 100]), st.sampled_from(METHODS))
+@given(st.integers(0, 2**32), st.sampled_from([1, 9, 64, 100]), st.sampled_from(STRATEGIES))
 @settings(max_examples=30)
-def test_codes_of_several_epochs_are_searched_together(seed, bits, method):
+def test_codes_of_several_epochs_are_searched_together(seed, bits, strategy):
     rng = np.random.default_rng(seed)
-    index, held = HammingIndex(bits, method=method), {}
+    index, held = HammingIndex(bits, strategy=strategy), {}
     for _ in range(6):
         epoch, count = int(rng.integers(3)), int(rng.integers(1, 40))
         rows, ids = truth_values(rng, count, bits), rng.integers(0, 90, count)
@@ -242,7 +242,7 @@ def test_auto_builds_tables_after_enough_scans_and_keeps_them_only_if_faster(mon
     rng = np.random.default_rng(0)
     codes = Codes.from_bits(truth_values(rng, 3000, 64))
     monkeypatch.setattr(segment, "LEAST_CODES", 1000)
-    monkeypatch.setattr(segment, "PATIENCE", 10)
+    monkeypatch.setattr(segment, "TABLES_PAY", 10)
     for faster in (True, False):
         times = iter([1.0, 2.0] if faster else [2.0, 1.0])
         monkeypatch.setattr(segment, "_seconds", lambda _, times=times: next(times))
@@ -252,7 +252,7 @@ def test_auto_builds_tables_after_enough_scans_and_keeps_them_only_if_faster(mon
         plain = [index.search(codes[:6], 5).ids.tolist() for _ in range(3)]
         assert plain[0] == plain[1] == plain[2]
         assert (index.nbytes > before) == faster
-    forced = HammingIndex(64, method="scan")
+    forced = HammingIndex(64, strategy="scan")
     forced.add(codes)
     for _ in range(3):
         forced.search(codes[:6], 5)
@@ -329,7 +329,7 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.search(TWO, 1, weights=[1, 2, -1]), "weights has -1"),
         (lambda index: index.search(TWO, 1, weights=["a", "b", "c"]), "pass 3 numbers"),
         (lambda index: index.search(TWO, 1, weights=[1e308] * 3), "adds up to infinity"),
-        (lambda _: HammingIndex(3, method="fast"), "method is 'fast'"),
+        (lambda _: HammingIndex(3, strategy="fast"), "strategy is 'fast'"),
         (lambda index: index.search(TWO, 0), "k is 0"),
         (lambda index: index.search(TWO, 1.5), "k is 1.5"),
         (lambda index: index.search(LONGER, 1), "4 bits"),
@@ -386,7 +386,7 @@ def test_a_dead_code_that_is_closer_costs_no_neighbour():
     distances[:4], distances[2000] = [40, 30, 20, 20], 10
     rows = at_distances(distances, 64)
     for k in (1, 2, 3):
-        index = HammingIndex(64, method="scan")
+        index = HammingIndex(64, strategy="scan")
         index.add(Codes.from_bits(rows))
         index.remove([2000])
         held = {key: row for key, row in enumerate(rows) if key != 2000}
@@ -399,7 +399,7 @@ def test_queries_that_come_closer_chunk_by_chunk_keep_apart(closer):
     distances = np.repeat([50, 40, 30, 20, 10, 0], 1024)
     distances[2 * 1024 + closer : 3 * 1024] = 60
     rows = at_distances(distances, 64)
-    index = HammingIndex(64, method="scan")
+    index = HammingIndex(64, strategy="scan")
     index.add(Codes.from_bits(rows))
     queries = at_distances([0, 50], 64)
     hits = index.search(Codes.from_bits(queries), 1024)
@@ -412,7 +412,7 @@ def test_queries_that_come_closer_chunk_by_chunk_keep_apart(closer):
 def test_tables_still_find_the_living_after_few_or_many_have_died(gone):
     rng = np.random.default_rng(0)
     codes = Codes(rng.integers(0, 256, (20_000, 8), np.uint8), 64)
-    index = HammingIndex(64, method="multi")
+    index = HammingIndex(64, strategy="multi")
     index.add(codes)
     index.search(codes[:1], 1)
     index.remove(np.arange(gone))
@@ -451,7 +451,7 @@ def test_auto_builds_no_tables_of_few_or_of_long_codes(monkeypatch):
 def test_auto_tries_tables_once_until_the_codes_change(monkeypatch):
     tried = []
     monkeypatch.setattr(segment, "LEAST_CODES", 100)
-    monkeypatch.setattr(segment, "PATIENCE", 10)
+    monkeypatch.setattr(segment, "TABLES_PAY", 10)
     monkeypatch.setattr(segment, "_seconds", lambda _: tried.append(1) or -len(tried))
     codes = Codes.from_bits(np.random.default_rng(0).random((500, 64)) < 0.5)
     index = HammingIndex(64)

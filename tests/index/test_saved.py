@@ -31,16 +31,16 @@ def contents(index):
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 30, 64, 130]), st.sampled_from(["scan", "multi"]))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_loaded_index_goes_on_as_if_never_saved(path, seed, bits, method):
+def test_a_loaded_index_goes_on_as_if_never_saved(path, seed, bits, strategy):
     rng = np.random.default_rng(seed)
-    index = HammingIndex(bits, method=method)
+    index = HammingIndex(bits, strategy=strategy)
     index.add(codes_of(rng, 300, bits))
     index.add(codes_of(rng, 50, bits), rng.permutation(50) - 1000)
     index.search(codes_of(rng, 1, bits), 1)  # builds tables, where there are any
     index.remove(rng.permutation(300)[:20])
     sb.save(index, path)
     loaded = sb.load(path)
-    assert (loaded.bits, loaded.method, loaded.epochs) == (bits, method, (0,))
+    assert (loaded.bits, loaded.strategy, loaded.epochs) == (bits, strategy, (0,))
     for changed in (index, loaded):
         again = np.random.default_rng(1)
         changed.add(codes_of(again, 40, bits))
@@ -103,7 +103,7 @@ while True:
 
 
 def test_an_index_cut_off_anywhere_is_an_error(path):
-    index = HammingIndex(9, method="multi")
+    index = HammingIndex(9, strategy="multi")
     index.add(codes_of(np.random.default_rng(0), 100, 9))
     index.search(codes_of(np.random.default_rng(0), 1, 9), 1)
     sb.save(index, path)
@@ -169,7 +169,7 @@ LIES = {
     "bits": other("bits", 94),
     "many bits": other("bits", 3999),
     "bits of another type": other("bits", "64"),
-    "method": other("method", "oracle"),
+    "strategy": other("strategy", "oracle"),
     "next": other("next", -3),
     "dead": other("dead", -5_000_000),
     "dead of another type": other("dead", 0.5),
@@ -201,7 +201,7 @@ LIES = {
 def test_a_file_that_lies_is_refused_before_a_kernel_follows_it(path, lie):
     """With digests that fit, so that only the checks of the contents are left."""
     rng, bits = np.random.default_rng(0), 61
-    index = HammingIndex(bits, method="multi")
+    index = HammingIndex(bits, strategy="multi")
     codes = codes_of(rng, 3000, bits)
     index.add(codes)
     index.search(codes[:1], 1)
@@ -216,7 +216,7 @@ def test_a_file_that_lies_is_refused_before_a_kernel_follows_it(path, lie):
 
 def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):
     rng = np.random.default_rng(0)
-    index, codes = HammingIndex(64, method="multi"), codes_of(rng, 500, 64)
+    index, codes = HammingIndex(64, strategy="multi"), codes_of(rng, 500, 64)
     index.add(codes)
     index.search(codes[:1], 1)
     sb.save(index, path)
@@ -276,9 +276,9 @@ while True:
         assert contents(index) == kinds[index.bits][1]
 
 
-@pytest.mark.parametrize("method", ["scan", "multi"])
-def test_tables_of_codes_that_were_appended_are_loaded(path, method):
-    rng, index = np.random.default_rng(0), HammingIndex(20, method=method)
+@pytest.mark.parametrize("strategy", ["scan", "multi"])
+def test_tables_of_codes_that_were_appended_are_loaded(path, strategy):
+    rng, index = np.random.default_rng(0), HammingIndex(20, strategy=strategy)
     codes = codes_of(rng, 500, 20)
     for start in range(0, 500, 100):  # there is room for more
         index.add(codes[start : start + 100])

@@ -19,15 +19,15 @@ SECONDS = 300 if os.environ.get("STREAMBITS_SLOW") else 2
 
 
 def codes_of(seed, count):
-    return Codes.known(np.random.default_rng(seed).integers(0, 256, (count, 8), np.uint8), 64)
+    return Codes(np.random.default_rng(seed).integers(0, 256, (count, 8), np.uint8), 64)
 
 
 class Traffic:
     """Threads that search codes which nobody changes, and one that changes all others."""
 
-    def __init__(self, method, count=20_000):
+    def __init__(self, strategy, count=20_000):
         self.fixed = codes_of(0, count)
-        self.index = HammingIndex(64, method=method)
+        self.index = HammingIndex(64, strategy=strategy)
         self.index.add(self.fixed, FIXED + np.arange(count))
         self.found, self.changes = Counter(), 0
         self.end = time.monotonic() + SECONDS
@@ -79,14 +79,14 @@ class Traffic:
                 self.index.remove(rng.permutation(old))
 
 
-@pytest.mark.parametrize("method", ["scan", "multi"])
-def test_searches_are_right_while_another_thread_changes_the_index(method):
+@pytest.mark.parametrize("strategy", ["scan", "multi"])
+def test_searches_are_right_while_another_thread_changes_the_index(strategy):
     """STREAMBITS_SLOW=1: five minutes each."""
-    traffic = Traffic(method)
+    traffic = Traffic(strategy)
     traffic.run()
     assert set(traffic.found) == {"right"}, traffic.found
     assert traffic.changes > 3
-    print(method, dict(traffic.found), traffic.changes, "changes")  # noqa: T201
+    print(strategy, dict(traffic.found), traffic.changes, "changes")  # noqa: T201
 
 
 def test_an_id_is_never_missing_while_it_is_updated():
@@ -106,7 +106,7 @@ def test_an_id_is_never_missing_while_it_is_updated():
     epoch = 0
     while time.monotonic() < end:
         epoch = 1 - epoch
-        index.update(Codes.known(codes.packed, 64, epoch), ids)
+        index.update(Codes(codes.packed, 64, epoch), ids)
     for thread in threads:
         thread.join()
     assert not missing

@@ -8,9 +8,9 @@ import pytest
 
 from streambits.errors import InputError
 from streambits.io.codes.code_files import read_codes
-from streambits.jobs.open import Reading, open_any
+from streambits.jobs.open import ReadOptions, open_any
 
-SETTINGS = ["--bits", 8, "--landmarks", 40, "--refresh", 700, "--epochs", "never"]
+SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--epochs", "never"]
 
 
 def payloads(rows):
@@ -74,7 +74,7 @@ def test_a_broker_that_goes_away_in_the_middle_and_comes_back(jobs, live, broker
         broker.start()
         live.come()
 
-    assert jobs.during([*live.command, "--patience", 30], away, stop=True) == 0, jobs.said
+    assert jobs.during([*live.command, "--retry-seconds", 30], away, stop=True) == 0, jobs.said
     assert "is there again" in jobs.said
     assert "stopped, and all of that is committed" in jobs.said
     assert "Traceback" not in jobs.said
@@ -87,7 +87,7 @@ def test_a_broker_that_stays_away_is_told_and_the_same_command_goes_on(jobs, liv
         live.begun()
         broker.stop()
 
-    assert jobs.during([*live.command, "--patience", 1], away) == 1
+    assert jobs.during([*live.command, "--retry-seconds", 1], away) == 1
     broker.start()
     assert "committed is safe, and the same command continues" in jobs.said
     assert "Traceback" not in jobs.said
@@ -114,10 +114,10 @@ def test_a_bad_message_is_told_by_its_place(jobs, mixture, broker, tmp_path):
 @pytest.mark.parametrize(
     ("paths", "how", "complaint"),
     [
-        (["a.npy"], Reading(follow=True), "--follow is for brokers"),
-        (["http://x/y"], Reading(), "is no source: name files, or one of nats://"),
-        (["nats://x/y", "a.npy"], Reading(), "is no source"),
-        (["nats://x/y"], Reading(columns="a,b"), "for a broker it is a number"),
+        (["a.npy"], ReadOptions(follow=True), "--follow is for brokers"),
+        (["http://x/y"], ReadOptions(), "is no source: name files, or one of nats://"),
+        (["nats://x/y", "a.npy"], ReadOptions(), "is no source"),
+        (["nats://x/y"], ReadOptions(columns="a,b"), "for a broker it is a number"),
     ],
 )
 def test_what_is_no_source(paths, how, complaint):
@@ -126,15 +126,15 @@ def test_what_is_no_source(paths, how, complaint):
         open_any(paths, how)
 
 
-def test_files_are_read_with_any_patience(tmp_path, rows):
+def test_files_are_read_with_any_retry(tmp_path, rows):
     """A limit for what can go away holds where nothing can."""
     np.save(tmp_path / "rows.npy", rows)
-    source = open_any([str(tmp_path / "rows.npy")], Reading(patience=5.0))
+    source = open_any([str(tmp_path / "rows.npy")], ReadOptions(retry_seconds=5.0))
     assert source.length == len(rows)
 
 
 def test_kafka_is_known():
     pytest.importorskip("confluent_kafka")
-    how = Reading(columns="8", ids="key", format="f4", idle=1.0, patience=5.0)
+    how = ReadOptions(columns="8", ids="key", format="f4", idle=1.0, retry_seconds=5.0)
     source = open_any(["kafka://127.0.0.1:1/topic"], how)
     assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)

@@ -10,7 +10,7 @@ from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
 from streambits.jobs.folder import Folder
 from streambits.jobs.learning import Learning
-from streambits.jobs.open import Reading, open_any
+from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
@@ -23,12 +23,12 @@ def learn(tmp_path, monkeypatch):
     monkeypatch.setattr(open_source, "__kwdefaults__", {**open_source.__kwdefaults__, "rows": 400})
 
     def learn(path, crash=None, **how):
-        def watch(event, standing):
-            if event == "commit" and crash is not None and standing.rows >= crash:
+        def watch(event, progress):
+            if event == "commit" and crash is not None and progress.rows >= crash:
                 raise StorageError("the disk is full")
 
-        source = open_any([str(path)], Reading(**how))
-        work = Learning(Settings(8, landmarks=20).filled())
+        source = open_any([str(path)], ReadOptions(**how))
+        work = Learning(Settings(8, n_landmarks=20).filled())
         with Folder(tmp_path / "job", {"source": source.identity()}) as folder:
             rejects = Rejects(None, skip=False)
             return Job(source, work, None, rejects, folder, pace=Pace(400), watchers=[watch]).run()

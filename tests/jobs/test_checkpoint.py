@@ -10,13 +10,13 @@ import pytest
 from streambits.errors import StorageError
 from streambits.io.codes import open_sink
 from streambits.io.codes.code_files import read_codes
-from streambits.io.protocols import Reject
 from streambits.io.rows import open_source
 from streambits.jobs import checkpoint, reader
 from streambits.jobs.encoding import Encoding
 from streambits.jobs.folder import Folder
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
+from streambits.model.batches import Reject
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def ended(learner, rows, monkeypatch, tmp_path):
     def ended(watcher=None, sink=None):
         found = []
 
-        def note(event, standing):
+        def note(event, progress):
             if event == "commit":
                 found.append(folder.checkpoint().ended)
                 if watcher:
-                    watcher(standing)
+                    watcher(progress)
 
         source = open_source(tmp_path / "rows.npy", rows=1000)
         work, rejects = Encoding(learner.coder(), "model"), Rejects(None, skip=False)
@@ -54,8 +54,8 @@ def test_only_the_last_says_that_it_is_the_end(ended):
 def test_a_signal_is_not_the_end(ended):
     asked = []
 
-    def ask(standing):
-        if standing.rows == 3000 and not asked:
+    def ask(progress):
+        if progress.rows == 3000 and not asked:
             asked.append(os.kill(os.getpid(), signal.SIGTERM))
 
     assert ended(ask) == [False] * 5
@@ -85,8 +85,8 @@ class Checkpoint(checkpoint.Checkpoint):
 
 
 def test_one_from_before_is_gone_on_from(ended, rows, learner, tmp_path):
-    def crash(standing):
-        if standing.rows == 3000:
+    def crash(progress):
+        if progress.rows == 3000:
             raise StorageError("the disk is full")
 
     assert ended(crash, open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, "failed", False]

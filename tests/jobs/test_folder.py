@@ -18,7 +18,7 @@ from streambits.io.codes.code_files import write_codes
 from streambits.jobs import folder as module
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder, description
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 
 ONE, OTHER = {"settings": {"bits": 9}}, {"settings": {"bits": 8}}
 NOTHING = {"rows": 0, "bytes": 0, "rejects": 0, "size": 0, "crc": 0}
@@ -28,7 +28,7 @@ def codes(folder, count):
     """The file that a sink leaves, with so many codes."""
     (folder / "codes").mkdir(parents=True, exist_ok=True)
     some = sb.Codes.from_bits(np.ones((count, 9), bool))
-    parts = [Coded(np.arange(count), some)] if count else []
+    parts = [CodeBatch(np.arange(count), some)] if count else []
     write_codes(parts, 9, folder / "codes" / "part-000000.parquet")
 
 

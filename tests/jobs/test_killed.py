@@ -17,7 +17,7 @@ from streambits.io.codes.code_files import read_codes
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
 KILLS, BROKER_KILLS = (100, 20) if SLOW else (12, 4)
-LEARN = ["--bits", 8, "--landmarks", 40, "--skip-bad", "--quiet"]
+LEARN = ["--bits", 8, "--n-landmarks", 40, "--skip-bad", "--quiet"]
 ONLINE = [*LEARN, "--refresh", 700]
 
 

@@ -14,7 +14,7 @@ from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
 
-SETTINGS = Settings(16, landmarks=30, epochs=512, refresh=256).filled()
+SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).filled()
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +24,15 @@ def stream(mixture):
 
 @pytest.fixture
 def run(stream, tmp_path):
-    """run(watcher, keep): the job, in a folder of its own; watcher(event, standing, folder)."""
+    """run(watcher, keep): the job, in a folder of its own; watcher(event, progress, folder)."""
 
     def run(watcher=None, keep=None, commit=400, name="job", rows=stream):
         np.save(tmp_path / "rows.npy", rows)
         folder = tmp_path / name
 
-        def watch(event, standing):
+        def watch(event, progress):
             if watcher is not None:
-                watcher(event, standing, folder)
+                watcher(event, progress, folder)
 
         source = open_source(tmp_path / "rows.npy", rows=400)
         sink = open_sink(f"parquet:{folder / 'codes'}", 16)
@@ -66,11 +66,11 @@ def files_of(folder):
 def test_the_checkpoint_does_not_grow_with_the_number_of_epochs(run, mixture):
     sizes, held = {}, {}
 
-    def watch(event, standing, folder):
+    def watch(event, progress, folder):
         if event == "commit":
             kept = folder / "checkpoint.safetensors"
-            sizes[standing.epoch] = kept.stat().st_size
-            held[standing.epoch] = Folder(folder, {}).checkpoint().parts["coders"].nbytes
+            sizes[progress.epoch] = kept.stat().st_size
+            held[progress.epoch] = Folder(folder, {}).checkpoint().parts["coders"].nbytes
 
     run(watch, rows=mixture(16_000, seed=5))
     assert max(sizes) > 30
@@ -86,7 +86,7 @@ def test_epochs_in_files_are_searched_as_those_in_memory(run, stream):
     assert files_of(folder) == list(range(max(coders)))
     assert list(coders) == list(index.epochs)
     learner = SETTINGS.learner([stream[: SETTINGS.gathered]])
-    known = sb.Coders()
+    known = sb.CoderSet()
     for _ in sb.encode_online(learner, [stream], refresh=256, coders=known):
         pass
     ours, theirs = (found.search(index, stream[::900], 5) for found in (coders, known))
@@ -100,8 +100,8 @@ def test_epochs_in_files_are_searched_as_those_in_memory(run, stream):
 def test_a_job_that_runs_can_be_searched_in_all_its_epochs(run, stream):
     found = []
 
-    def watch(event, standing, folder):
-        if event == "commit" and standing.epoch > 5 and not found:
+    def watch(event, progress, folder):
+        if event == "commit" and progress.epoch > 5 and not found:
             coders = Folder(folder, {}).checkpoint().parts["coders"]
             coders.store_in(folder, sb.load)
             index = index_of(folder)
@@ -117,7 +117,7 @@ def test_a_job_that_runs_can_be_searched_in_all_its_epochs(run, stream):
 def test_only_few_epochs_are_kept_if_that_is_asked(run, stream):
     seen = []
 
-    def watch(event, standing, folder):
+    def watch(event, progress, folder):
         if event == "commit" and (folder / "epochs").exists():
             named = set(Folder(folder, {}).checkpoint().parts["coders"])
             seen.append(named - set(files_of(folder)) <= {max(named)})  # all but the current
@@ -138,8 +138,8 @@ def test_only_few_epochs_are_kept_if_that_is_asked(run, stream):
 def test_what_a_killed_job_has_left_is_removed_and_the_end_is_the_same(run, content):
     wanted = content(run(name="alone"))
 
-    def crash(event, standing, folder):
-        if event == "epoch" and standing.epoch > 4 and not (folder / "epochs" / "mark").exists():
+    def crash(event, progress, folder):
+        if event == "epoch" and progress.epoch > 4 and not (folder / "epochs" / "mark").exists():
             (folder / "epochs" / "mark").touch()
             raise StorageError("it is killed here")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streambits.io.protocols import Chunk
 from streambits.jobs import reader
+from streambits.model.batches import RowBatch
 
 
 class Source:
@@ -20,7 +20,7 @@ class Source:
 
     def read(self, offset=None):
         for row in range(offset or 0, self.count):
-            yield Chunk(np.array([row]), np.full((1, self.width), row, np.float32), row + 1)
+            yield RowBatch(np.array([row]), np.full((1, self.width), row, np.float32), row + 1)
 
 
 def read(source):

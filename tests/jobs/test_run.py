@@ -13,7 +13,7 @@ import pytest
 import streambits as sb
 from streambits.io.codes.code_files import read_codes
 
-SETTINGS = ["--bits", "8", "--landmarks", "40", "--refresh", "700"]
+SETTINGS = ["--bits", "8", "--n-landmarks", "40", "--refresh", "700"]
 SMALL = ["--commit-rows", "300"]
 
 

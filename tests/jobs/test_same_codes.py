@@ -8,7 +8,7 @@ import pytest
 import streambits as sb
 from streambits.io.codes.code_files import read_codes
 
-SETTINGS = ["--bits", 8, "--landmarks", 40, "--refresh", 700, "--quiet"]
+SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]
 
 
 def held(folder):
@@ -36,7 +36,7 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     jobs.whole([*command, "--out", tmp_path / "job"])
     landmarks = sb.reservoir([rows[:400]], 40)
     policy = int(epochs) if epochs.isdecimal() else epochs
-    learner, coders, alone = sb.ssbc(landmarks, 8, epochs=policy), sb.Coders(), tmp_path / "alone"
+    learner, coders, alone = sb.ssbc(landmarks, 8, epochs=policy), sb.CoderSet(), tmp_path / "alone"
     alone.mkdir()
     coders.store_in(alone, sb.load, sb.save)
     assert held(tmp_path / "job" / "codes") == online(learner, rows, coders)
@@ -51,7 +51,7 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
 def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--landmarks", 40, "--quiet"]
+    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
     jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
     learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8), [], [0]
     ends += [500, 1000, 2000, 4000, 8000, len(rows)]
@@ -69,10 +69,10 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     """By default too: there is one loop."""
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--landmarks", 40, "--quiet"]
+    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
     jobs.whole([*command, "--out", tmp_path / "job"])
     learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="auto")
-    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.Coders(), "auto")
+    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.CoderSet(), "auto")
     assert fingerprint(sb.load(tmp_path / "job" / "model.safetensors")) == fingerprint(learner)
 
 
@@ -83,13 +83,13 @@ def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
     command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--method", method]
     jobs.whole([*command, "--out", tmp_path / "job"])
     learner = sb.METHODS[method](sb.reservoir([rows[:400]], 40), 8)
-    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.Coders())
+    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.CoderSet())
 
 
 def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    settings = ["--bits", 8, "--landmarks", 40, "--epochs", "never", "--quiet"]
+    settings = ["--bits", 8, "--n-landmarks", 40, "--epochs", "never", "--quiet"]
     jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
     learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8).learn(rows)
     for model in ("job", "job/model.safetensors"):
@@ -104,7 +104,7 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
 def test_few_rows_are_all_landmarks(jobs, moving, as_parquet, tmp_path):
     rows = moving[100:160]
     as_parquet(tmp_path / "rows.parquet", rows)
-    settings = ["--bits", 8, "--landmarks", 500, "--quiet"]
+    settings = ["--bits", 8, "--n-landmarks", 500, "--quiet"]
     jobs.whole(["online", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
     learner = sb.load(tmp_path / "job" / "model.safetensors")
     assert (learner.features.width, learner.seen) == (60, 60)

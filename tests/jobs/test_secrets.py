@@ -50,7 +50,7 @@ def silent(jobs, place):
         words = {"ROWS": place / "rows.npy", "OUT": place / "job"}
         arguments = [words.get(argument, argument) for argument in arguments]
         if arguments[0] in ("online", "learn"):
-            arguments += ["--bits", 4, "--landmarks", 10, "--out", place / "job"]
+            arguments += ["--bits", 4, "--n-landmarks", 10, "--out", place / "job"]
         code = jobs.run(arguments)
         assert SECRET not in jobs.said
         assert "Traceback" not in jobs.said

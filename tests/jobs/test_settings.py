@@ -9,7 +9,7 @@ from streambits.jobs.settings import LEARNED, Settings
 
 
 def test_each_setting_reaches_the_learner(rows):
-    settings = Settings(8, landmarks=40, whitening=0.25, rotation="random", bandwidth_factor=4.0)
+    settings = Settings(8, n_landmarks=40, whitening=0.25, rotation="random", bandwidth_factor=4.0)
     learner = settings.learner([rows[:400]])
     usual = sb.nearest(30).of(learner.features.landmarks)
     assert (learner.whitening, learner.rotation) == (0.25, "random")
@@ -17,7 +17,7 @@ def test_each_setting_reaches_the_learner(rows):
 
 
 def test_a_factor_holds_for_later_epochs_too(rows):
-    learner = Settings(8, landmarks=40, bandwidth_factor=4.0).learner([rows[:400]])
+    learner = Settings(8, n_landmarks=40, bandwidth_factor=4.0).learner([rows[:400]])
     learner.learn(100 * rows).renew()
     usual = sb.nearest(30).of(learner.features.landmarks)
     assert learner.features.bandwidth == pytest.approx(4 * usual, rel=1e-12)
@@ -27,7 +27,9 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
     for size in (400, 70):
         batches = parts(rows[:400], size)
         drawn, also, found = (
-            Settings(8, landmarks=40, landmarks_by=way, seed=3).learner(batches).features.landmarks
+            Settings(8, n_landmarks=40, landmarks_by=way, seed=3)
+            .learner(batches)
+            .features.landmarks
             for way in (None, "uniform", "centres")
         )
         np.testing.assert_array_equal(drawn, sb.reservoir([rows[:400]], 40, seed=3))
@@ -36,7 +38,9 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
 
 
 def test_few_rows_are_their_own_centres(rows):
-    landmarks = Settings(4, landmarks=500, landmarks_by="centres").learner([rows[:6]]).features.like
+    landmarks = (
+        Settings(4, n_landmarks=500, landmarks_by="centres").learner([rows[:6]]).features.like
+    )
     assert {tuple(row) for row in landmarks.round(4)} == {
         tuple(row) for row in rows[:6].astype(float).round(4)
     }
@@ -44,14 +48,14 @@ def test_few_rows_are_their_own_centres(rows):
 
 def test_itq_and_pcah_are_linear_with_a_rotation(rows, fingerprint):
     for method, rotation in (("itq", "itq"), ("pcah", "none"), ("unifdiag", "uniform")):
-        known = Settings(6, method, landmarks=40).learner([rows[:400]])
-        found = Settings(6, "linear", landmarks=40, rotation=rotation).learner([rows[:400]])
+        known = Settings(6, method, n_landmarks=40).learner([rows[:400]])
+        found = Settings(6, "linear", n_landmarks=40, rotation=rotation).learner([rows[:400]])
         assert fingerprint(found) == fingerprint(known)
 
 
 def test_a_job_keeps_nothing_new_unless_it_was_told():
     """So that folders of the first version go on."""
-    first = {"bits": 8, "method": "ssbc", "landmarks": 500, "epochs": "auto", "seed": 0}
+    first = {"bits": 8, "method": "ssbc", "n_landmarks": 500, "epochs": "auto", "seed": 0}
     kept = Settings(8).checked().plain()
     assert {name: value for name, value in kept.items() if value is not None} == first
 
@@ -67,8 +71,8 @@ def test_the_defaults_of_every_method_are_taken(method):
     [
         ({"method": "lsh"}, "method is 'lsh'; choose one of ssbc"),
         ({"bits": 5000}, "bits is 5000"),
-        ({"landmarks": 7}, "bits is 8, and ssbc has at most 7 bits: one per landmark; ask for"),
-        ({"bits": 1, "landmarks": 1}, "at least 2"),
+        ({"n_landmarks": 7}, "bits is 8, and ssbc has at most 7 bits: one per landmark; ask for"),
+        ({"bits": 1, "n_landmarks": 1}, "at least 2"),
         ({"whitening": 1.5}, "whitening is 1.5; it must be .* at most 1"),
         ({"whitening": float("nan")}, "whitening is nan"),
         ({"rotation": "left"}, "rotation is 'left'; choose one of"),

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streambits.cli import standing as shown
-from streambits.epochs.detector import Reading
+from streambits.cli import progress as shown
+from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError
-from streambits.io.protocols import Chunk
 from streambits.jobs.logs import JsonLog
 from streambits.jobs.online import Online
-from streambits.jobs.progress import Standing
+from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.settings import Settings
+from streambits.model.batches import RowBatch
 
-DRIFT = Reading(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)
-HERE = Standing(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)
+DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)
+HERE = Progress(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)
 
 
 class Source:
@@ -43,11 +43,11 @@ class Source:
     def read(self, offset=None):
         for start in range(offset or 0, len(self.rows), 100):
             some = self.rows[start : start + 100]
-            yield Chunk(np.arange(start, start + len(some)), some, start + len(some))
+            yield RowBatch(np.arange(start, start + len(some)), some, start + len(some))
 
 
 def run(rows, *watchers):
-    work = Online(Settings(8, landmarks=40).filled())
+    work = Online(Settings(8, n_landmarks=40).filled())
     rejects = Rejects(None, skip=False)
     return Job(Source(rows), work, None, rejects, pace=Pace(500, 60), watchers=watchers).run()
 
@@ -55,11 +55,11 @@ def run(rows, *watchers):
 def test_a_job_tells_how_it_goes(moving, monkeypatch):
     monkeypatch.setattr("streambits.jobs.reader.TOGETHER", 100)
     told = []
-    end = run(np.nan_to_num(moving), lambda event, standing: told.append((event, standing)))
+    end = run(np.nan_to_num(moving), lambda event, progress: told.append((event, progress)))
     events = [event for event, _ in told]
     assert (events[0], events[-1]) == ("start", "end")
     assert {"commit", "epoch"} <= set(events)
-    rows = [standing.rows for _, standing in told]
+    rows = [progress.rows for _, progress in told]
     assert rows == sorted(rows)
     assert (end.rows, end.fresh, end.total, end.left) == (9000, 9000, 9000, 0)
     assert end.epoch > 0
@@ -77,7 +77,7 @@ def test_metrics():
     metrics_of = pytest.importorskip("streambits.jobs.metrics")
     with metrics_of.Metrics(0) as metrics:
         assert metrics._server.server_address[0] == "127.0.0.1"
-        metrics("start", Standing(500, 2000, 1, 0, 0.0))
+        metrics("start", Progress(500, 2000, 1, 0, 0.0))
         metrics("commit", HERE)
         found = served(metrics)
         with pytest.raises(InputError, match=f"cannot be served on port {metrics.port}: Address"):
@@ -98,7 +98,7 @@ def test_logs():
     out = io.StringIO()
     log = JsonLog("online", out)
     for event in ("start", "step", "commit", "end"):
-        log(event, HERE if event != "start" else Standing(500, 2000, 0, 0, 0.0))
+        log(event, HERE if event != "start" else Progress(500, 2000, 0, 0, 0.0))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["start", "rejects", "commit", "end"]
     assert lines[1]["new"] == 3
@@ -108,17 +108,17 @@ def test_logs():
 
 
 def test_in_words():
-    assert shown.describe(HERE) == (
+    assert shown.progress_line(HERE) == (
         "1,000 of 2,003 rows, 250 rows/s, 4 s left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
     )
-    assert shown.describe(Standing(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
+    assert shown.progress_line(Progress(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
 
 
 def test_in_a_terminal(monkeypatch):
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
     monkeypatch.setattr(shown, "stderr", lambda: console)
-    with shown.standing_on() as tell:
+    with shown.job_progress() as tell:
         tell("step", HERE)
     assert "1,000 of 2,003 rows" in out.getvalue()
 
@@ -128,7 +128,7 @@ def test_metrics_of_a_job_that_gives_rows_back():
     metrics_of = pytest.importorskip("streambits.jobs.metrics")
     with metrics_of.Metrics(0) as metrics:
         metrics("step", HERE)
-        metrics("end", Standing(0, 0, 0, 0, 1.0))
+        metrics("end", Progress(0, 0, 0, 0, 1.0))
         assert served(metrics)["streambits_rows_total"] == 1000
 
 
@@ -167,7 +167,7 @@ def test_a_log_that_cannot_be_written_does_not_end_the_job(error, moving):
 
 
 def test_a_watcher_whose_terminal_is_gone_does_not_end_the_job(moving):
-    def watch(event, standing):
+    def watch(event, progress):
         raise OSError(5, "Input/output error")
 
     assert run(np.nan_to_num(moving[:1000]), watch).rows == 1000

@@ -99,7 +99,7 @@ def test_every_verb(run, tmp_path, name):
     rows, learned, job = tmp_path / name, tmp_path / "learned", tmp_path / "job"
     FILES[name](rows)
     ids = [] if name == "rows.npy" else ["--ids", "id"]
-    made = ["--bits", 8, "--landmarks", 40, "--quiet", *ids]
+    made = ["--bits", 8, "--n-landmarks", 40, "--quiet", *ids]
     run("learn", rows, *made, "--out", learned)
     run("online", rows, *made, "--refresh", 400, "--out", job)
     assert sb.load(job / "model.safetensors").seen == 1200

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from streambits.errors import InputError
-from streambits.model.batches import Batch, batches
+from streambits.model.batches import RowBatch, batches
 
 ROWS = np.arange(12.0).reshape(6, 2)
 
@@ -10,7 +10,7 @@ ROWS = np.arange(12.0).reshape(6, 2)
 def test_missing_ids_are_counted_from_zero():
     found = list(batches([ROWS[:2], ROWS[2:3], ROWS[3:]]))
     assert [batch.ids.tolist() for batch in found] == [[0, 1], [2], [3, 4, 5]]
-    assert all(type(batch) is Batch and batch.ids.dtype == np.int64 for batch in found)
+    assert all(type(batch) is RowBatch and batch.ids.dtype == np.int64 for batch in found)
     assert np.array_equal(np.concatenate([batch.rows for batch in found]), ROWS)
 
 
@@ -22,7 +22,7 @@ def test_given_ids_stay_and_become_64_bits(dtype):
 
 
 def test_ids_may_be_a_list_and_a_batch_is_a_pair():
-    first, second = batches([([5], ROWS[:1]), Batch(np.array([9]), ROWS[:1])])
+    first, second = batches([([5], ROWS[:1]), RowBatch(np.array([9]), ROWS[:1])])
     assert (first.ids.tolist(), second.ids.tolist()) == ([5], [9])
 
 

@@ -103,7 +103,7 @@ def test_rows_given_may_be_changed_afterwards(learner, train, rows, fingerprint)
     assert fingerprint(learner) == fingerprint(sb.ssbc(train, 12).learn(rows[:3000]))
 
 
-# Coders
+# CoderSet
 
 
 def test_a_coder_is_given_out_again_until_more_is_learned(learner, rows):

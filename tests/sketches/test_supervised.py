@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import Gram, Guided
+from streambits import Gram, SupervisedGram
 from streambits.errors import InputError, MergeError
 from streambits.sketches import labelled_guide
 from streambits.sketches.supervised import pair_guide
@@ -51,7 +51,7 @@ def test_directions_are_the_eigenvectors_of_guide_plus_eta_covariance():
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((500, 5)) + 2, rng.integers(3, size=500)
     guide = labelled_guide(rows[:100], labels[:100])
-    sketch = Guided(guide, eta=0.3)
+    sketch = SupervisedGram(guide, eta=0.3)
     for part in np.split(rows, [7, 300]):
         sketch.update(part)
     vectors, energies = sketch.directions(3)
@@ -62,7 +62,7 @@ def test_directions_are_the_eigenvectors_of_guide_plus_eta_covariance():
 
 def test_no_guide_is_the_covariance():
     rows = np.random.default_rng(0).standard_normal((200, 5)) * np.arange(1, 6)
-    plain, guided = Gram(5), Guided(np.zeros((5, 5)), eta=2)
+    plain, guided = Gram(5), SupervisedGram(np.zeros((5, 5)), eta=2)
     plain.update(rows)
     guided.update(rows)
     assert np.allclose(guided.directions(3).energies, 2 * plain.directions(3).energies)
@@ -71,7 +71,7 @@ def test_no_guide_is_the_covariance():
 
 def test_how_many_rows_came_does_not_change_the_weight_of_the_guide():
     rows = np.random.default_rng(0).standard_normal((200, 5))
-    short, long = Guided(np.eye(5) * np.arange(5)), Guided(np.eye(5) * np.arange(5))
+    short, long = SupervisedGram(np.eye(5) * np.arange(5)), SupervisedGram(np.eye(5) * np.arange(5))
     short.update(rows)
     for _ in range(20):
         long.update(rows)
@@ -80,22 +80,22 @@ def test_how_many_rows_came_does_not_change_the_weight_of_the_guide():
 
 def test_shards_merge_exactly_and_only_with_the_same_guide():
     rows, guide = np.random.default_rng(0).standard_normal((300, 5)), np.eye(5)
-    left, right, whole = (Guided(guide) for _ in range(3))
+    left, right, whole = (SupervisedGram(guide) for _ in range(3))
     left.update(rows[:100])
     right.update(rows[100:])
     whole.update(rows)
     left.merge(right)
     assert np.allclose(left.directions(5).energies, whole.directions(5).energies)
     with pytest.raises(MergeError, match="guides differ"):
-        left.merge(Guided(2 * guide))
+        left.merge(SupervisedGram(2 * guide))
     with pytest.raises(MergeError, match="eta"):
-        left.merge(Guided(guide, eta=3))
+        left.merge(SupervisedGram(guide, eta=3))
 
 
 def test_strict_arrays_give_the_same_directions():
     rows, labels = np.random.default_rng(0).standard_normal((50, 4)), np.arange(50) % 3
-    here = Guided(labelled_guide(rows, labels))
-    there = Guided(labelled_guide(strict.asarray(rows), labels))
+    here = SupervisedGram(labelled_guide(rows, labels))
+    there = SupervisedGram(labelled_guide(strict.asarray(rows), labels))
     here.update(rows)
     there.update(strict.asarray(rows))
     assert np.allclose(here.directions(3).energies, np.asarray(there.directions(3).energies))
@@ -104,9 +104,9 @@ def test_strict_arrays_give_the_same_directions():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Guided(np.zeros((3, 4))), r"shape \(3, 4\)"),
-        (lambda: Guided(np.eye(3), eta=0), "eta is 0"),
-        (lambda: Guided(np.eye(3) * np.nan), "guide.*NaN"),
+        (lambda: SupervisedGram(np.zeros((3, 4))), r"shape \(3, 4\)"),
+        (lambda: SupervisedGram(np.eye(3), eta=0), "eta is 0"),
+        (lambda: SupervisedGram(np.eye(3) * np.nan), "guide.*NaN"),
         (lambda: labelled_guide(np.eye(3), [1, 2]), "2 labels for 3 rows"),
     ],
 )

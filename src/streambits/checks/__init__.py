@@ -91,7 +91,7 @@ def check_source(source_factory: Callable[[], Source]) -> None:
 def check_sink(place_factory: Callable[[], Any], codes: Codes) -> None:
     """Run all checks of `checks.sinks`.
 
-    place_factory: gives (open, held) of a new place: `open()` a sink on it, `held()` the `Coded`
-    pieces found there. codes: 50 or more of its length.
+    place_factory: gives (open, held) of a new place: `open()` a sink on it, `held()` the code
+    batches found there. codes: 50 or more of its length.
     """
     run(_sinks.CHECKS, place_factory, codes)

@@ -97,7 +97,7 @@ def check_refusals(factory: Factory, codes: Codes) -> None:
         (lambda: index.within(one, -1), "a radius below 0"),
     ):
         expect_error(InputError, action, what)
-    later = Codes.known(one.packed, one.bits, one.epoch + 1)
+    later = Codes(one.packed, one.bits, one.epoch + 1)
     expect_error(StreambitsError, lambda: index.search(later, 1), "a query of an unknown epoch")
     expect(list(index) == sorted(held), "expected refused calls to change nothing")
     _expect_hits(index.search(codes[:QUERIES], 10), held, codes, 10)

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import InputError, StreambitsError
 from streambits.io.protocols import Sink
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
-Place = tuple[Callable[[], Any], Callable[[], Iterable[Coded]]]
+Place = tuple[Callable[[], Any], Callable[[], Iterable[CodeBatch]]]
 Factory = Callable[[], Place]
 Held = dict[int, tuple[int, bytes]]
 
@@ -77,7 +78,7 @@ def check_epochs(factory: Factory, codes: Codes) -> None:
     """Codes of two epochs are held with their epochs, or refused; never taken for one."""
     opened, held = factory()
     sink, ids, half = opened(), _ids(codes), len(codes) // 2
-    later = Codes.known(codes.packed[half:], codes.bits, codes.epoch + 1)
+    later = Codes(codes.packed[half:], codes.bits, codes.epoch + 1)
     sink.write(ids[:half], codes[:half])
     try:
         sink.write(ids[half:], later)
@@ -156,7 +157,7 @@ def _pairs(ids: NDArray[np.int64], codes: Codes) -> Held:
     }
 
 
-def _held(held: Callable[[], Iterable[Coded]]) -> Held:
+def _held(held: Callable[[], Iterable[CodeBatch]]) -> Held:
     found: Held = {}
     for ids, codes in held():
         for key, value in zip(np.asarray(ids).tolist(), codes.packed, strict=True):
@@ -165,7 +166,7 @@ def _held(held: Callable[[], Iterable[Coded]]) -> Held:
     return found
 
 
-def _expect(held: Callable[[], Iterable[Coded]], wanted: Held, when: str) -> None:
+def _expect(held: Callable[[], Iterable[CodeBatch]], wanted: Held, when: str) -> None:
     found = _held(held)
     expect(len(found) == len(wanted), f"{when}: expected {len(wanted)} ids, got {len(found)}")
     for key, value in wanted.items():

@@ -13,7 +13,8 @@ import numpy as np
 
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import StreambitsError
-from streambits.io.protocols import Chunk, Reject, Source
+from streambits.io.protocols import Source
+from streambits.model.batches import Reject, RowBatch
 
 Factory = Callable[[], Source]
 LARGEST_OFFSET = 4096  # characters of JSON
@@ -137,7 +138,7 @@ def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any
     return evidence, getattr(source, "changes", lambda _: [])
 
 
-def _chunks(factory: Factory) -> list[Chunk]:
+def _chunks(factory: Factory) -> list[RowBatch]:
     return list(factory().read())
 
 
@@ -150,7 +151,7 @@ def _round_trip(value: Any, name: str) -> Any:
     return back
 
 
-def _expect_same(found: list[Chunk], wanted: list[Chunk], where: str) -> None:
+def _expect_same(found: list[RowBatch], wanted: list[RowBatch], where: str) -> None:
     for name in ("ids", "rows"):
         left, right = (_together(chunks, name) for chunks in (found, wanted))
         expect(np.array_equal(left, right), f"expected the same {name} {where}")
@@ -158,6 +159,6 @@ def _expect_same(found: list[Chunk], wanted: list[Chunk], where: str) -> None:
     expect(left == right, f"expected the same rejects {where}, {right[:1]}..., got {left[:1]}...")
 
 
-def _together(chunks: list[Chunk], name: str) -> Any:
+def _together(chunks: list[RowBatch], name: str) -> Any:
     parts = [getattr(chunk, name) for chunk in chunks if len(chunk.rows)]
     return np.concatenate(parts) if parts else np.empty(0)

@@ -20,7 +20,7 @@ def settings(choice: Choice, bits: int) -> dict[str, Any]:
     rounding = {"whitening": choice.whitening, "rotation": choice.rotation}
     if not choice.kernel:
         return method | rounding
-    landmarks = {"landmarks": choice.count, "landmarks_by": choice.landmarks}
+    landmarks = {"n_landmarks": choice.n_landmarks, "landmarks_by": choice.landmarks_by}
     return method | landmarks | {"bandwidth_factor": choice.factor} | rounding
 
 

@@ -19,7 +19,8 @@ from streambits._digests import Record, beside
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.given import Rows
 from streambits.io.codes.npy import HEAD, KINDS, NAMES, RECORD
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
 ARRAYS = NAMES  # of a folder of arrays
 LINES = 8192  # of JSON at a time
@@ -36,7 +37,7 @@ UNREADABLE = (  # what NumPy may raise for bytes that are not an array
 )
 
 
-def from_arrays(where: str, bits: int | None) -> Iterator[Coded]:
+def from_arrays(where: str, bits: int | None) -> Iterator[CodeBatch]:
     """A folder of ids.npy, codes.npy and epochs.npy."""
     ids, packed, epochs = _recorded(Path(where)) or [load_array(Path(where, n)) for n in ARRAYS]
     _check_packed(packed, where)
@@ -64,12 +65,12 @@ def _recorded(folder: Path) -> list[Any] | None:
         return [np.memmap(file, kind, "r", HEAD, shape) for file, kind, shape in each]
 
 
-def from_packed(where: str, bits: int | None, epoch: int) -> Iterator[Coded]:
+def from_packed(where: str, bits: int | None, epoch: int) -> Iterator[CodeBatch]:
     """A .npy of packed codes, under their places."""
     packed = load_array(Path(where))
     _check_packed(packed, where)
     if len(packed):
-        yield Coded(np.arange(len(packed)), Codes(packed, bits or 8 * packed.shape[1], epoch))
+        yield CodeBatch(np.arange(len(packed)), Codes(packed, bits or 8 * packed.shape[1], epoch))
 
 
 def _check_packed(packed: Any, where: str) -> None:
@@ -93,7 +94,7 @@ def load_array(path: Path) -> Any:
     return found
 
 
-def from_lines(where: str, bits: int | None) -> Iterator[Coded]:
+def from_lines(where: str, bits: int | None) -> Iterator[CodeBatch]:
     """JSON lines, as a sink writes them; - for standard input."""
     if where == "-":
         yield from _parsed(sys.stdin.buffer, "standard input", bits)
@@ -125,7 +126,7 @@ def _first(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
         yield line
 
 
-def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[Coded]:
+def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[CodeBatch]:
     """Lines as a sink writes them: {"id": 7, "code": "05", "epoch": 0}."""
     parsed = (_row(line, number, name) for number, line in enumerate(lines, 1))
     while some := list(islice(parsed, LINES)):

@@ -9,19 +9,20 @@ import numpy as np
 
 from streambits._arrays import to_numpy
 from streambits.cli.opening import coded_in, kind_of
-from streambits.epochs.coder_set import Coders
-from streambits.epochs.detector import Reading, latest
+from streambits.epochs.coder_set import CoderSet
+from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
+from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
-from streambits.model.codes import Coded, Codes
+from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.projection import Projection
 from streambits.storage import load
 
-READINGS = 5  # of the drift, the last
+MEASUREMENTS = 5  # of the drift, the last
 SAMPLE = 1000  # rows on which changed bits are counted
 
 Facts = dict[str, Any]
@@ -41,10 +42,10 @@ def of_model(found: Any, path: Path) -> Facts:
         return {"kind": "learner", **of_learner(found)}
     if isinstance(found, Coder):
         return {"kind": "coder", **of_coder(found)}
-    if isinstance(found, Coders):
+    if isinstance(found, CoderSet):
         return {"kind": "coders", **of_coders(found)}
     if isinstance(found, HammingIndex):
-        more = {"method": found.method, "bytes": found.nbytes}
+        more = {"strategy": found.strategy, "bytes": found.nbytes}
         return {"kind": "index", **of_codes(found.coded(), found.bits), **more}
     if isinstance(found, Checkpoint):
         learner = found.parts.get("learner")
@@ -120,13 +121,13 @@ def of_coder(coder: Coder) -> Facts:
     }
 
 
-def of_coders(coders: Coders) -> Facts:
+def of_coders(coders: CoderSet) -> Facts:
     """Those of all epochs."""
     each = [of_coder(coders[epoch]) for epoch in coders]
     return {"epochs": list(coders), "bytes": coders.nbytes, "coders": each}
 
 
-def of_codes(coded: Iterable[Coded], bits: int | None = None) -> Facts:
+def of_codes(coded: Iterable[CodeBatch], bits: int | None = None) -> Facts:
     """How many, of which epochs, and how balanced their bits are. Reads all of them."""
     ones: dict[int, Any] = {}
     counts: dict[int, int] = {}
@@ -158,7 +159,7 @@ def _finite(values: Facts) -> Facts:
     }
 
 
-def _last(readings: tuple[Reading, ...]) -> list[Reading]:
-    """The last readings, the very last without gaps."""
-    last = latest(readings)
-    return [] if last is None else [*readings[-READINGS:-1], last]
+def _last(measurements: tuple[DriftMeasurement, ...]) -> list[DriftMeasurement]:
+    """The last measurements, the very last without gaps."""
+    last = latest(measurements)
+    return [] if last is None else [*measurements[-MEASUREMENTS:-1], last]

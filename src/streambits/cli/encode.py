@@ -10,7 +10,7 @@ from streambits.cli.job import Plan, Told, run, summarise, watching
 from streambits.errors import StorageError
 from streambits.io.protocols import Source
 from streambits.jobs.encoding import Encoding, coder_of
-from streambits.jobs.open import Reading, open_any
+from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.stdout import StandardOutput
@@ -34,7 +34,7 @@ def encode(
     format_: options.Format = None,
     follow: options.Follow = False,
     idle: options.Idle = None,
-    patience: options.Patience = None,
+    retry_seconds: options.Retry = None,
     changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     rejects: Annotated[
@@ -65,7 +65,9 @@ def encode(
     coder, digest = coder_of(model)
     work = Encoding(coder, str(model))
     accept = changed_source == options.Changed.accept
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
+    source = open_any(
+        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    )
     told = Told(as_json, quiet, log_json, metrics_port)
     if here:
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
@@ -81,7 +83,7 @@ def encode(
         to=to,
         skip_bad=skip_bad,
         names={"model": str(model)},
-        patience=patience,
+        retry_seconds=retry_seconds,
     )
     run(plan, Pace(commit_rows, commit_seconds), told)
 

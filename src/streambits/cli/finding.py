@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from streambits._arrays import as_ids
 from streambits.cli.code_formats import load_array
 from streambits.cli.models import as_coder, check_width
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
-from streambits.io.protocols import Chunk, Source
+from streambits.io.protocols import Source
+from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder
 
 MORE = 10  # times k: candidates that are ranked again
@@ -35,7 +36,7 @@ class Finder:
     """An index, the model of its codes, and what is wanted; path: the file of the model."""
 
     index: HammingIndex
-    model: Coders | Coder
+    model: CoderSet | Coder
     path: Path
     k: int = 10
     real: bool = False
@@ -52,7 +53,7 @@ class Finder:
         return [Hits(ids, far) for ids, far in zip(hits.ids, hits.distances, strict=True)]
 
     def _coder(self, epoch: int) -> Coder:
-        if isinstance(self.model, Coders):
+        if isinstance(self.model, CoderSet):
             return self.model[epoch]
         if self.model.epoch != epoch:
             raise EpochError(
@@ -62,7 +63,7 @@ class Finder:
         return self.model
 
     def _by_codes(self, rows: Any, k: int) -> Hits:
-        if isinstance(self.model, Coders):
+        if isinstance(self.model, CoderSet):
             return self.model.search(self.index, rows, k, allow=self.allow)
         codes = {epoch: self._coder(epoch).encode(rows) for epoch in self.index.epochs}
         return self.index.search(codes, k, allow=self.allow)
@@ -76,13 +77,13 @@ class Finder:
         values = {epoch: self._coder(epoch).project(rows) for epoch in self.index.epochs}
         return self.index.search(values, k, allow=self.allow)
 
-    def answers(self, chunks: Iterable[Chunk], name: str) -> Iterator[Answer]:
+    def answers(self, chunks: Iterable[RowBatch], name: str) -> Iterator[Answer]:
         """An answer for each query, as they come."""
         for chunk in chunks:
             if len(chunk.rows):
                 yield from told(chunk.ids, self.find(chunk.rows, name))
 
-    def reranked(self, chunks: Iterable[Chunk], name: str, rows: Source) -> Iterator[Answer]:
+    def reranked(self, chunks: Iterable[RowBatch], name: str, rows: Source) -> Iterator[Answer]:
         """The same, with ten times as many candidates ranked again by their rows.
 
         The rows are read once, for all queries. Memory: the queries and their candidates.

@@ -17,7 +17,7 @@ from streambits.model.codes import MOST_BITS, Codes
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 
 
-class Method(StrEnum):
+class Strategy(StrEnum):
     """How an index searches."""
 
     auto = "auto"
@@ -41,8 +41,8 @@ def index(
             callback=as_output,
         ),
     ] = Path("index.safetensors"),
-    method: Annotated[
-        Method | None,
+    strategy: Annotated[
+        Strategy | None,
         typer.Option(
             help="scan, multi (tables), or auto: whichever proves faster. By default auto, and an "
             "index keeps its own."
@@ -64,8 +64,8 @@ def index(
     Example: streambits index job/ --out index.safetensors
     """
     with progress.working(progress.stderr(), f"gathering the codes of {codes}"):
-        found = open_index(codes, bits=bits, epoch=epoch, method=method)
-        if found.method == Method.multi:
+        found = open_index(codes, bits=bits, epoch=epoch, strategy=strategy)
+        if found.strategy == Strategy.multi:
             _build_tables(found)
         write_index(found, out)
     told = {

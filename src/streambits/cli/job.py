@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import typer
 
 import streambits
-from streambits.cli.standing import standing_on
+from streambits.cli.progress import job_progress
 from streambits.errors import InputError
 from streambits.io.codes import open_sink
 from streambits.io.protocols import Sink, Source
 from streambits.io.urls import is_url, secrets_in, shown
 from streambits.jobs.folder import Folder
 from streambits.jobs.logs import JsonLog, clean
-from streambits.jobs.progress import Standing, Watcher
+from streambits.jobs.progress import Progress, Watcher
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.work import Work
@@ -44,7 +44,7 @@ class Told(NamedTuple):
 class Plan(NamedTuple):
     """A job in a folder. settings: what makes it this job; bits: of codes, None if it has none;
     to: where they go, by default into the folder; names: what the user called some settings;
-    patience: seconds that a database may be away.
+    retry_seconds: seconds that a database may be away.
     """
 
     verb: str
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     to: str | None = None
     skip_bad: bool = False
     names: dict[str, str] | None = None
-    patience: float | None = None
+    retry_seconds: float | None = None
 
 
 def run(plan: Plan, pace: Pace, told: Told) -> None:
@@ -77,7 +77,7 @@ def _sink(plan: Plan) -> Sink | None:
     if plan.bits is None:
         return None
     target = plan.to or f"parquet:{plan.out / 'codes'}"
-    return open_sink(target, plan.bits, patience=plan.patience)
+    return open_sink(target, plan.bits, retry_seconds=plan.retry_seconds)
 
 
 def _description(plan: Plan) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def watching(verb: str, told: Told) -> Iterator[list[Watcher]]:
         elif told.quiet:
             stack.enter_context(_logging(logging.NullHandler()))
         else:
-            watchers.append(stack.enter_context(standing_on()))
+            watchers.append(stack.enter_context(job_progress()))
         if any(map(secrets_in, sys.argv[1:])):
             logger.warning(VISIBLE)
         yield watchers
@@ -123,7 +123,7 @@ def _logging(log: H) -> Iterator[H]:
         logger.propagate = before
 
 
-def summarise(verb: str, end: Standing, told: Told, out: str, rejects: str) -> None:
+def summarise(verb: str, end: Progress, told: Told, out: str, rejects: str) -> None:
     """How it ended: an object on stdout if asked, and a line or two on stderr."""
     if told.as_json:
         typer.echo(json.dumps(as_object(verb, end, out), allow_nan=False))
@@ -140,7 +140,7 @@ def summarise(verb: str, end: Standing, told: Told, out: str, rejects: str) -> N
         typer.echo("finished before: there is nothing new", err=True)
 
 
-def as_object(verb: str, end: Standing, out: str) -> dict[str, Any]:
+def as_object(verb: str, end: Progress, out: str) -> dict[str, Any]:
     """The same for programs."""
     found: dict[str, Any] = clean(
         {

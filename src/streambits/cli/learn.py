@@ -3,7 +3,7 @@
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run
 from streambits.jobs.learning import Learning
-from streambits.jobs.open import Reading, open_any
+from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.run import Pace
 from streambits.jobs.settings import LANDMARKS, Settings
 
@@ -14,7 +14,7 @@ def learn(
     bits: options.Bits,
     out: options.Out,
     method: options.MethodName = options.Method.ssbc,
-    landmarks: options.Landmarks = LANDMARKS,
+    n_landmarks: options.Landmarks = LANDMARKS,
     landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     half_life: options.HalfLife = None,
@@ -29,7 +29,7 @@ def learn(
     format_: options.Format = None,
     follow: options.Follow = False,
     idle: options.Idle = None,
-    patience: options.Patience = None,
+    retry_seconds: options.Retry = None,
     changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     commit_rows: options.CommitRows = options.PACE.rows,
@@ -48,7 +48,7 @@ def learn(
     settings = Settings(
         bits=bits,
         method=method,
-        landmarks=landmarks,
+        n_landmarks=n_landmarks,
         landmarks_by=landmarks_by,
         epochs=options.as_epochs(epochs),
         half_life=half_life,
@@ -61,6 +61,8 @@ def learn(
     ).checked()
     plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
     accept = changed_source == options.Changed.accept
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
+    source = open_any(
+        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    )
     plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streambits.cli.makers import maker_of
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.jobs.checkpoint import Checkpoint
@@ -16,7 +16,7 @@ from streambits.storage import load
 CODERS, MODEL = "coders.safetensors", "model.safetensors"
 KEPT = "checkpoint.safetensors"  # of a job that has not finished
 NAMES = (CODERS, MODEL, KEPT)
-Model = Learner | Coder | Coders
+Model = Learner | Coder | CoderSet
 
 
 def find_model(where: str, given: Path | None, names: tuple[str, ...] = NAMES) -> Path:
@@ -72,7 +72,7 @@ def _seen(model: Any) -> int:
     """Rows that it has learned or encoded, by which the models of one job are ordered."""
     if isinstance(model, Checkpoint):
         return max(map(_seen, model.parts.values()), default=-1)
-    return model.seen if isinstance(model, Learner | Coders) else 0
+    return model.seen if isinstance(model, Learner | CoderSet) else 0
 
 
 def open_model(path: Path) -> Model:
@@ -83,7 +83,7 @@ def open_model(path: Path) -> Model:
         found = parts["coders"] if "coders" in parts else parts.get("learner")
         if found is None:
             raise InputError(f"{path} has no model: name one with --model")
-        if isinstance(found, Coders):
+        if isinstance(found, CoderSet):
             found.store_in(path.parent, load)
     if isinstance(found, HammingIndex):
         raise InputError(f"{path} holds an index, and a model is needed")
@@ -107,7 +107,7 @@ def open_learner(path: Path) -> Learner:
 
 def as_coder(model: Model) -> Coder:
     """The coder of the newest epoch."""
-    if isinstance(model, Coders):
+    if isinstance(model, CoderSet):
         return model.newest
     return model.coder() if isinstance(model, Learner) else model
 

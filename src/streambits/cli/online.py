@@ -3,7 +3,7 @@
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run
 from streambits.jobs.online import Online
-from streambits.jobs.open import Reading, open_any
+from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.run import Pace
 from streambits.jobs.settings import LANDMARKS, Settings
 
@@ -15,7 +15,7 @@ def online(
     out: options.Out,
     to: options.To = None,
     method: options.MethodName = options.Method.ssbc,
-    landmarks: options.Landmarks = LANDMARKS,
+    n_landmarks: options.Landmarks = LANDMARKS,
     landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     keep_epochs: options.KeepEpochs = None,
@@ -32,7 +32,7 @@ def online(
     format_: options.Format = None,
     follow: options.Follow = False,
     idle: options.Idle = None,
-    patience: options.Patience = None,
+    retry_seconds: options.Retry = None,
     changed_source: options.ChangedSource = options.Changed.refuse,
     skip_bad: options.SkipBad = False,
     commit_rows: options.CommitRows = options.PACE.rows,
@@ -52,7 +52,7 @@ def online(
     settings = Settings(
         bits=bits,
         method=method,
-        landmarks=landmarks,
+        n_landmarks=n_landmarks,
         landmarks_by=landmarks_by,
         epochs=options.as_epochs(epochs),
         half_life=half_life,
@@ -65,7 +65,9 @@ def online(
         refresh=refresh,
     ).checked()
     accept = changed_source == options.Changed.accept
-    source = open_any(sources, Reading(columns, ids, format_, follow, idle, patience, accept))
+    source = open_any(
+        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    )
     plain, work = settings.plain(), Online(settings, keep_epochs)
-    plan = Plan("online", source, work, plain, out, bits, to, skip_bad, patience=patience)
+    plan = Plan("online", source, work, plain, out, bits, to, skip_bad, retry_seconds=retry_seconds)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

@@ -13,7 +13,7 @@ from streambits.io.codes.code_files import read_codes
 from streambits.io.codes.given import last_of_each
 from streambits.io.codes.table import to_parquet
 from streambits.io.urls import is_url, shown
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 from streambits.storage import load, save
 
 KINDS = {
@@ -43,7 +43,7 @@ def kind_of(where: str) -> str:
     return "arrays" if all((path / name).exists() for name in ARRAYS) else "parquet"
 
 
-def coded_in(where: str, *, bits: int | None = None, epoch: int = 0) -> Iterator[Coded]:
+def coded_in(where: str, *, bits: int | None = None, epoch: int = 0) -> Iterator[CodeBatch]:
     """Ids and codes, each part of one epoch; an id that comes again replaces the one before.
 
     bits: their length, where the file does not say it and it is not whole bytes; epoch: theirs,
@@ -62,29 +62,29 @@ def coded_in(where: str, *, bits: int | None = None, epoch: int = 0) -> Iterator
 
 
 def open_index(
-    where: str, *, bits: int | None = None, epoch: int = 0, method: str | None = None
+    where: str, *, bits: int | None = None, epoch: int = 0, strategy: str | None = None
 ) -> HammingIndex:
-    """All codes as an index; a file of one is mapped, not read, unless another method is asked."""
+    """All codes as an index; the file of one is mapped unless another strategy is asked for."""
     kind = kind_of(where)
     if kind == "model":
         found = load(where)
         if not isinstance(found, HammingIndex):
             raise InputError(f"{where} holds a {type(found).__name__}, not an index or codes")
-        if method in (None, found.method):
+        if strategy in (None, found.strategy):
             return found
-        return gathered(found.coded(), where, method)
+        return gathered(found.coded(), where, strategy)
     if kind == "faiss":
         from streambits.interop.faiss import read_index  # noqa: PLC0415 - an extra
 
-        return read_index(where, bits=bits, epoch=epoch, method=method or "auto")
-    return gathered(coded_in(where, bits=bits, epoch=epoch), where, method or "auto")
+        return read_index(where, bits=bits, epoch=epoch, strategy=strategy or "auto")
+    return gathered(coded_in(where, bits=bits, epoch=epoch), where, strategy or "auto")
 
 
-def gathered(coded: Iterable[Coded], where: str, method: str) -> HammingIndex:
+def gathered(coded: Iterable[CodeBatch], where: str, strategy: str) -> HammingIndex:
     """An index of the last code of every id."""
     index: HammingIndex | None = None
     for ids, codes in coded:
-        index = index or HammingIndex(codes.bits, method=method)
+        index = index or HammingIndex(codes.bits, strategy=strategy)
         keep = last_of_each(ids)
         some, last = ids[keep], codes[keep]
         there = index.has(some)
@@ -120,7 +120,7 @@ def as_output(out: Path) -> Path:
     return out
 
 
-def _of_job(folder: Path, bits: int | None) -> Iterator[Coded]:
+def _of_job(folder: Path, bits: int | None) -> Iterator[CodeBatch]:
     if not (folder / "codes").is_dir():
         raise StorageError(f"{folder} is a job's folder without codes: {_whither(folder)}")
     return coded_in(str(folder / "codes"), bits=bits)

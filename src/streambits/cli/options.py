@@ -75,7 +75,7 @@ Follow = Annotated[bool, typer.Option("--follow", help="Of a broker: wait for mo
 Idle = Annotated[
     float | None, typer.Option(min=0, help="Of a broker: wait, and end after so many quiet seconds")
 ]
-Patience = Annotated[
+Retry = Annotated[
     float | None,
     typer.Option(min=0, help="Seconds that a broker or database may be away; 60 by default."),
 ]

@@ -23,7 +23,7 @@ from streambits.cli.models import (
     open_model,
 )
 from streambits.cli.opening import OUTPUTS, names, open_index, write_index
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.io.codes import open_sink
@@ -111,13 +111,13 @@ def _renewed(model: Model, path: Path, renew: bool) -> Model:
 
 def encoded(
     index: HammingIndex, source: Source, coder: Coder, path: Path, console: Console
-) -> Coders:
+) -> CoderSet:
     """Bring the index to the epoch of the coder; gives the coders to search it with."""
     if coder.bits != index.bits:
         raise InputError(
             f"the model {path} makes codes of {coder.bits} bits, and those there have {index.bits}"
         )
-    coders = Coders()
+    coders = CoderSet()
     sample = Reservoir(coders.size, coder.features.like, inputs=coder.features.inputs)
 
     def batches() -> Iterator[tuple[Any, Any]]:
@@ -135,11 +135,11 @@ def encoded(
     return coders
 
 
-def _write_file(index: HammingIndex, _: Model, __: Coders, out: Path) -> None:
+def _write_file(index: HammingIndex, _: Model, __: CoderSet, out: Path) -> None:
     write_index(index, out)
 
 
-def _write_folder(index: HammingIndex, model: Model, coders: Coders, out: Path) -> None:
+def _write_folder(index: HammingIndex, model: Model, coders: CoderSet, out: Path) -> None:
     with new_folder(out) as beside:
         sink = open_sink(f"parquet:{beside / 'codes'}", index.bits)
         for ids, codes in index.coded():

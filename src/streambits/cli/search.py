@@ -18,11 +18,12 @@ from streambits.cli import progress
 from streambits.cli.finding import Answer, Finder, read_ids
 from streambits.cli.models import KEPT, as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.io.protocols import Chunk, Source
+from streambits.io.protocols import Source
 from streambits.io.rows import open_source
+from streambits.model.batches import RowBatch
 
 TRIES, TICK = 20, 0.25  # looks at a job that runs, and seconds between them
 
@@ -108,17 +109,17 @@ def open_finder(where: str, model: Path | None) -> Finder:
             f"name the model they were made with (--model)"
         )
     for _ in range(TRIES):  # the codes of a job that runs may be newer than its checkpoint
-        if path.name != KEPT or not isinstance(found, Coders) or set(index.epochs) <= set(found):
+        if path.name != KEPT or not isinstance(found, CoderSet) or set(index.epochs) <= set(found):
             break
         time.sleep(TICK)
         path = find_model(where, model)
         found = open_model(path)
-    if isinstance(found, Coders):
+    if isinstance(found, CoderSet):
         _leave_out_retired(index, found)
-    return Finder(index, found if isinstance(found, Coders) else newest, path)
+    return Finder(index, found if isinstance(found, CoderSet) else newest, path)
 
 
-def _leave_out_retired(index: HammingIndex, coders: Coders) -> None:
+def _leave_out_retired(index: HammingIndex, coders: CoderSet) -> None:
     """Codes of epochs that a job has retired (--keep-epochs) are not searched; says so."""
     gone = [epoch for epoch in index.epochs if epoch < coders.retired]
     if not gone:
@@ -137,7 +138,7 @@ def _length(where: str, bits: int) -> int | None:
     return bits if kind_of(where) in ("faiss", "packed", "lines", "arrays") else None
 
 
-def _usable(source: Source, console: Console) -> Iterator[Chunk]:
+def _usable(source: Source, console: Console) -> Iterator[RowBatch]:
     """Chunks of the source; rows that cannot be used are told, and an error if all are so."""
     good = bad = 0
     for chunk in source.read():

@@ -38,7 +38,7 @@ def tune(
         Target, typer.Option(help="map: rank all near rows well; recall: find the nearest.")
     ] = Target.map,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to try new settings.")] = 60.0,
-    landmarks: Annotated[int, typer.Option(min=2, help="At most so many.")] = 500,
+    n_landmarks: Annotated[int, typer.Option(min=2, help="At most so many.")] = 500,
     sample: Annotated[int, typer.Option(min=200, help="Rows drawn to measure on.")] = 5000,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample and all else.")] = 0,
     columns: Annotated[
@@ -69,7 +69,7 @@ def tune(
         drawn = draw(source, sample, seed, console)
     with progress.working(console, f"trying settings, {seconds:g} s and a little more"):
         tuned = choose(
-            drawn, bits, target=target.value, seconds=seconds, landmarks=landmarks, seed=seed
+            drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
         )
     told = chosen.settings(tuned.choice, tuned.bits)
     line = chosen.command(rows, {"columns": columns, "ids": ids, "format": format}, told)

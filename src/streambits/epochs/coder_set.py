@@ -1,4 +1,4 @@
-"""Coders: those of all live epochs, and a common scale for what they find."""
+"""CoderSet: those of all live epochs, and a common scale for what they find."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -61,7 +61,7 @@ class Epoch:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         coder, fit = state["coder"], state["fit"]
-        codes = Codes.known(state["packed"], coder.bits, coder.epoch)
+        codes = Codes(state["packed"], coder.bits, coder.epoch)
         if len(codes) != len(state["rows"]):
             raise StorageError(f"there are {len(codes)} codes for {len(state['rows'])} rows")
         return cls(coder, state["rows"], codes, None if fit is None else Fit(**fit))
@@ -85,7 +85,7 @@ class _Growing:
     def now(self) -> Epoch:
         """As if it were over."""
         if self._now is None:
-            codes = Codes.known(self.codes.rows, self.coder.bits, self.coder.epoch)
+            codes = Codes(self.codes.rows, self.coder.bits, self.coder.epoch)
             self._now = Epoch(self.coder, self.rows.rows, codes)
         return self._now
 
@@ -160,7 +160,7 @@ class _Opened:
             return self._held[number]
 
 
-class Coders:
+class CoderSet:
     """The newest coder of every live epoch, and a uniform sample of the rows it has coded.
 
     A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
@@ -173,7 +173,7 @@ class Coders:
 
     >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
     >>> from streambits.methods import ssbc
-    >>> learner, coders, index = ssbc(rows[:100], bits=16), Coders(), HammingIndex(16)
+    >>> learner, coders, index = ssbc(rows[:100], bits=16), CoderSet(), HammingIndex(16)
     >>> for part in (rows[:500], rows[500:]):
     ...     coder = learner.learn(part).coder()
     ...     codes = coder.encode(part)
@@ -391,7 +391,7 @@ class Coders:
         return self._epoch(epoch).coder if held is None else held.coder
 
     def __repr__(self) -> str:
-        return f"Coders(epochs {', '.join(map(str, self)) or 'none'})"
+        return f"CoderSet(epochs {', '.join(map(str, self)) or 'none'})"
 
     # Keeping
 

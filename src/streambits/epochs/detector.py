@@ -24,10 +24,10 @@ ERRORS = 2.5  # standard errors, at least, that the tolerance spans: the mean is
 APART = 1e6  # rows between false alarms, at least, on average
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles
 WIDER = 4.0  # times the bandwidth while a change goes on: rows to come lie beyond the landmarks
-KEPT = 1024  # readings kept
+KEPT = 1024  # measurements kept
 
 
-class Reading(NamedTuple):
+class DriftMeasurement(NamedTuple):
     """What one look saw.
 
     rows: of the stream so far; affinity: mean, to the nearest landmark; outside: share of the
@@ -47,13 +47,13 @@ class Reading(NamedTuple):
     epoch: int
 
 
-def latest(readings: Sequence[Reading]) -> Reading | None:
+def latest(measurements: Sequence[DriftMeasurement]) -> DriftMeasurement | None:
     """The last reading, its gaps filled with what was last read there; None if there are none."""
-    if not readings:
+    if not measurements:
         return None
-    filled = readings[-1]
-    for reading in reversed(readings):
-        gaps = [name for name in Reading._fields if math.isnan(getattr(filled, name))]
+    filled = measurements[-1]
+    for reading in reversed(measurements):
+        gaps = [name for name in DriftMeasurement._fields if math.isnan(getattr(filled, name))]
         if not gaps:
             break
         filled = filled._replace(**{name: getattr(reading, name) for name in gaps})

@@ -20,7 +20,15 @@ from streambits._arrays import (
     to_numpy,
 )
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.epochs.detector import CHUNK, KEPT, LOOKED_AT, RECENT, WIDER, Detector, Reading
+from streambits.epochs.detector import (
+    CHUNK,
+    KEPT,
+    LOOKED_AT,
+    RECENT,
+    WIDER,
+    Detector,
+    DriftMeasurement,
+)
 from streambits.features import Features, GaussianAffinity
 from streambits.model.projection import Projection
 from streambits.model.renewal import one_of, renewable
@@ -34,7 +42,7 @@ HEAVY = 50_000  # values of the marks from which a look is worth a thread
 
 
 class Look(NamedTuple):
-    """What is seen in a few rows; the last three as in `Reading`."""
+    """What is seen in a few rows; the last three as in `DriftMeasurement`."""
 
     affinities: Any
     outside: float = math.nan
@@ -49,7 +57,7 @@ class DriftMonitor:
     for the first landmarks were drawn from few; or a number of rows.
     A row is compared to half of the landmarks, at most 256; what to expect of it is known from the
     other half. Looks fall after every 512 rows of the stream, so any split of it gives the same
-    epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 readings.
+    epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 measurements.
     reference: rows as they are expected; the landmarks by default.
     """
 
@@ -58,7 +66,7 @@ class DriftMonitor:
     ) -> None:
         self.policy = policy if policy == "auto" else as_count(policy, "epochs", least=CHUNK)
         self.rows = 0
-        self.readings: deque[Reading] = deque(maxlen=KEPT)
+        self.measurements: deque[DriftMeasurement] = deque(maxlen=KEPT)
         landmarks = features.landmarks
         self._waiting = landmarks[:0, :]
         xp = array_namespace(landmarks)
@@ -81,7 +89,7 @@ class DriftMonitor:
     def nbytes(self) -> int:
         row = nbytes(self._recent[:1, :])
         rows = nbytes(self._recent) + LOOKED_AT * row + self._marks.nbytes
-        return rows + KEPT * len(Reading._fields) * 8
+        return rows + KEPT * len(DriftMeasurement._fields) * 8
 
     def begin(self, features: GaussianAffinity, like: Array) -> None:
         """An epoch begins. like: rows as they are expected, usually some of the landmarks."""
@@ -192,7 +200,7 @@ class DriftMonitor:
             self._change += CHUNK
         affinity = float(look.affinities.sum()) / len(look.affinities)
         evidence = self.detector.evidence
-        self.readings.append(Reading(rows, affinity, *look[1:], evidence, epoch))
+        self.measurements.append(DriftMeasurement(rows, affinity, *look[1:], evidence, epoch))
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
         if alarm:
@@ -205,7 +213,9 @@ class DriftMonitor:
         return {
             "policy": self.policy,
             "rows": self.rows,
-            "readings": np.array(self.readings, np.float64).reshape(-1, len(Reading._fields)),
+            "measurements": np.array(self.measurements, np.float64).reshape(
+                -1, len(DriftMeasurement._fields)
+            ),
             "waiting": self._waiting,
             "recent": copy(self._recent, copy=True),
             "change": self._change,
@@ -219,9 +229,9 @@ class DriftMonitor:
         self = cls.__new__(cls)
         self.policy, self.rows = state["policy"], state["rows"]
         self._waiting, self._recent = state["waiting"], state["recent"]
-        self.readings = deque(maxlen=KEPT)
-        for row in state["readings"].tolist():
-            self.readings.append(Reading._make([int(row[0]), *row[1:6], int(row[6])]))
+        self.measurements = deque(maxlen=KEPT)
+        for row in state["measurements"].tolist():
+            self.measurements.append(DriftMeasurement._make([int(row[0]), *row[1:6], int(row[6])]))
         self._change = state["change"]
         self.detector = Detector.from_state(state["detector"])
         self._mean = state["mean"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_number, as_rows, as_seed, to_numpy
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, RankError
 from streambits.evaluation.bits import BitUse, bit_balance, bit_correlation, bit_use
 from streambits.evaluation.quality import average_precision
@@ -161,7 +161,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Learner | Coder | Coders,
+    model: Learner | Coder | CoderSet,
     rows: Array,
     *,
     queries: Array | int = QUERIES,
@@ -179,7 +179,7 @@ def evaluate(
 
     Parameters
     ----------
-    model : Learner, Coder or Coders
+    model : Learner, Coder or CoderSet
         What encodes the rows; of several epochs the newest. Other lengths are learned anew, for
         which a learner is needed: a coder does not know how it was learned.
     rows : array of shape (n, d)
@@ -260,14 +260,14 @@ def evaluate(
     )
 
 
-def _coder(model: Learner | Coder | Coders) -> tuple[Coder, Learner | None]:
+def _coder(model: Learner | Coder | CoderSet) -> tuple[Coder, Learner | None]:
     if isinstance(model, Learner):
         return model.coder(), model
-    if isinstance(model, Coders):
+    if isinstance(model, CoderSet):
         return model.newest, None
     if isinstance(model, Coder):
         return model, None
-    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or Coders")
+    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or CoderSet")
 
 
 class _Task(NamedTuple):

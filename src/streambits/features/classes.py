@@ -52,7 +52,7 @@ def _checked(labels: object, count: int) -> NDArray[np.int64]:
     array = np.asarray(labels)
     if array.shape != (count,) or array.dtype.kind not in "iub":
         raise InputError(
-            f"labels must be {count} whole numbers, one a row of train, -1 where unknown; got "
+            f"labels must be {count} whole numbers, one a row of sample, -1 where unknown; got "
             f"shape {array.shape} and type {array.dtype}"
         )
     known = array.astype(np.int64)

@@ -24,7 +24,7 @@ class Cosines(OnForms):
     """x -> cos((x - centre) . frequencies + phases) + offsets.
 
     A block of n rows costs n d k multiplications and n k cosines. A common offset of all rows
-    costs no precision, since the centre (the mean of the sample) is subtracted first.
+    costs no precision, since the centre (the mean of the centred_sample) is subtracted first.
 
     frequencies: (d, k); phases: (k,); offsets: (k,), zeros by default; centre: (d,), zeros by
     default, whose precision and library rows are brought to.
@@ -45,7 +45,7 @@ class Cosines(OnForms):
     @classmethod
     def random(
         cls,
-        train: Array,
+        sample: Array,
         count: int,
         bandwidth: Bandwidth | float | None = None,
         seed: int | np.random.Generator = 0,
@@ -54,48 +54,50 @@ class Cosines(OnForms):
     ) -> Self:
         """Random Fourier features of exp(-distance^2 / bandwidth) (Rahimi & Recht 2007).
 
-        The mean product of the features of two rows is half their affinity. train: (m, d), the
-        sample that `bandwidth` (`nearest(30)` by default) and the centre come from. spread:
+        The mean product of the features of two rows is half their affinity. sample: (m, d), the
+        centred_sample that `bandwidth` (`nearest(30)` by default) and the centre come from. spread:
         offsets are uniform from -spread to spread, 0 for none.
         """
-        sample, count = centred(train), as_count(count, "count")
-        width = denominator(bandwidth, sample.rows)
+        centred_sample, count = centred(sample), as_count(count, "count")
+        width = denominator(bandwidth, centred_sample.rows)
         rng = np.random.default_rng(as_seed(seed))
-        frequencies = rng.standard_normal((sample.rows.shape[1], count)) * math.sqrt(2 / width)
-        phases = rng.uniform(0, 2 * np.pi, count) + sample.shift(frequencies)
+        frequencies = rng.standard_normal((centred_sample.rows.shape[1], count)) * math.sqrt(
+            2 / width
+        )
+        phases = rng.uniform(0, 2 * np.pi, count) + centred_sample.shift(frequencies)
         offsets = spread * rng.uniform(-1, 1, count)
-        return cls._beside(sample.centre, frequencies, phases, offsets)
+        return cls._beside(centred_sample.centre, frequencies, phases, offsets)
 
     @classmethod
     def stable(
         cls,
-        train: Array,
+        sample: Array,
         count: int,
         width: float | None = None,
         seed: int | np.random.Generator = 0,
     ) -> Self:
         """Positive where floor((a . x + b) / width) is odd (Datar et al. 2004).
 
-        a is normal, b uniform from 0 to `width`, x relative to the mean of `train`. The parity of
-        floor(u) is the sign of sin(pi u). width: 4 sigma_30 of `train` by default.
+        a is normal, b uniform from 0 to `width`, x relative to the mean of `sample`. The parity of
+        floor(u) is the sign of sin(pi u). width: 4 sigma_30 of `sample` by default.
         """
-        sample, count = centred(train), as_count(count, "count")
-        width = 4 * nearest(30).distance(sample.rows) if width is None else width
+        centred_sample, count = centred(sample), as_count(count, "count")
+        width = 4 * nearest(30).distance(centred_sample.rows) if width is None else width
         width = as_number(width, "width", above=0)
         rng = np.random.default_rng(as_seed(seed))
-        frequencies = rng.standard_normal((sample.rows.shape[1], count)) * (np.pi / width)
-        phases = np.pi * rng.uniform(0, 1, count) + np.pi / 2 + sample.shift(frequencies)
-        return cls._beside(sample.centre, frequencies, phases, np.zeros(count))
+        frequencies = rng.standard_normal((centred_sample.rows.shape[1], count)) * (np.pi / width)
+        phases = np.pi * rng.uniform(0, 1, count) + np.pi / 2 + centred_sample.shift(frequencies)
+        return cls._beside(centred_sample.centre, frequencies, phases, np.zeros(count))
 
     @classmethod
-    def box(cls, train: Array, count: int) -> Self:
+    def box(cls, sample: Array, count: int) -> Self:
         """The smoothest eigenfunctions of a uniform box (Weiss, Torralba & Fergus 2008).
 
-        The box holds `train` along its principal components, at most `count`; the functions are
+        The box holds `sample` along its principal components, at most `count`; the functions are
         cos(w (x_i - low_i)), w = mode pi / range_i, those of the `count` smallest w.
         """
-        sample, count = centred(train), as_count(count, "count")
-        vectors, values = principal(sample.rows, count)
+        centred_sample, count = centred(sample), as_count(count, "count")
+        vectors, values = principal(centred_sample.rows, count)
         low, ranges = values.min(axis=0), np.ptp(values, axis=0)
         modes = np.ceil((count + 1) * ranges / ranges.max()).astype(int)
         which = np.repeat(np.arange(len(ranges)), modes)
@@ -104,8 +106,8 @@ class Cosines(OnForms):
         kept = np.argsort(angular, kind="stable")[:count]
         which, angular = which[kept], angular[kept]
         frequencies = vectors[:, which] * angular
-        phases = sample.shift(frequencies) - low[which] * angular
-        return cls._beside(sample.centre, frequencies, phases, np.zeros(count))
+        phases = centred_sample.shift(frequencies) - low[which] * angular
+        return cls._beside(centred_sample.centre, frequencies, phases, np.zeros(count))
 
     @classmethod
     def _beside(cls, centre: Array, *parts: Array) -> Self:

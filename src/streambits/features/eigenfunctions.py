@@ -57,7 +57,7 @@ class Eigenfunctions(OnForms):
     @classmethod
     def smoothest(
         cls,
-        train: Array,
+        sample: Array,
         count: int,
         bandwidth: Bandwidth | float | None = None,
         *,
@@ -70,21 +70,23 @@ class Eigenfunctions(OnForms):
         default. most: take up to that many where there are more than `count`. constant: put the
         function that is 1 everywhere in front.
         """
-        found = Separable.of(train, bandwidth)
+        found = Separable.of(sample, bandwidth)
         count = found.check(as_count(count, "count"))
         chosen = found.order[: max(count, most or 0)]
         built = found.build(chosen, np.zeros(len(chosen)), found.weights[chosen])
         return cls._with_constant(built) if constant else cls(**built)
 
     @classmethod
-    def heaviest(cls, train: Array, count: int, bandwidth: Bandwidth | float | None = None) -> Self:
+    def heaviest(
+        cls, sample: Array, count: int, bandwidth: Bandwidth | float | None = None
+    ) -> Self:
         """Those of the largest weights, each minus its median (Weiss, Fergus & Torralba 2012).
 
         A weight is 1 - eigenvalue, relative to the largest. If fewer than `count` exceed 0.1,
         these are repeated, minus evenly spaced percentiles in place of the median, and the weight
         of a function is shared out among its repetitions.
         """
-        found = Separable.of(train, bandwidth)
+        found = Separable.of(sample, bandwidth)
         found.check(1)
         count = as_count(count, "count")
         weights = found.weights / found.weights.max()

@@ -36,14 +36,14 @@ class Principal(NamedTuple):
     values: NDArray[np.float64]
 
 
-def centred(train: Array) -> Centred:
+def centred(sample: Array) -> Centred:
     """A sample relative to its mean, which is taken in double precision."""
-    train = as_rows(train, name="train")
-    xp = array_namespace(train)
-    mean = xp.mean(double(train), axis=0)
-    centre = xp.astype(mean, train.dtype)
+    sample = as_rows(sample, name="sample")
+    xp = array_namespace(sample)
+    mean = xp.mean(double(sample), axis=0)
+    centre = xp.astype(mean, sample.dtype)
     lag = to_numpy(mean - double(centre))
-    return Centred(to_numpy(double(train) - mean), centre, lag)
+    return Centred(to_numpy(double(sample) - mean), centre, lag)
 
 
 def principal(rows: NDArray[np.float64], most: int | None = None) -> Principal:
@@ -58,7 +58,7 @@ def principal(rows: NDArray[np.float64], most: int | None = None) -> Principal:
         # equal rows may differ from their mean by its rounding; small squares have few digits
         if count == 0 or variances[0] < LEAST or not np.ptp(rows, axis=0).any():
             raise InputError(
-                "all rows of train are equal, or nearly 0: pass distinct rows, or scale them"
+                "all rows of sample are equal, or nearly 0: pass distinct rows, or scale them"
             )
         vectors = vectors[:, : count if most is None else min(most, count)]
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)

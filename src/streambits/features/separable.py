@@ -29,8 +29,8 @@ class Separable(NamedTuple):
     order: NDArray[np.int64]
 
     @classmethod
-    def of(cls, train: Array, bandwidth: Bandwidth | float | None) -> "Separable":
-        sample = centred(train)
+    def of(cls, sample: Array, bandwidth: Bandwidth | float | None) -> "Separable":
+        sample = centred(sample)
         width = denominator(bandwidth, sample.rows)
         components = principal(sample.rows)
         with one_blas_thread():
@@ -46,7 +46,7 @@ class Separable(NamedTuple):
         """Refuse to choose more than there are."""
         if count > len(self.order):
             raise InputError(
-                f"train has {len(self.order)} eigenfunctions, and {count} were asked for: ask for "
+                f"sample has {len(self.order)} eigenfunctions, and {count} were asked for: ask for "
                 f"fewer bits, or pass more rows or a larger bandwidth"
             )
         return count

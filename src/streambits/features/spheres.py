@@ -38,22 +38,22 @@ class Spheres(OnForms):
         self._forms = Forms(2 * self.pivots.T, squares, centre)
 
     @classmethod
-    def balanced(cls, train: Array, count: int, seed: int | np.random.Generator = 0) -> Self:
-        """Balls that hold half of `train` each, and a quarter in every two (Heo et al. 2012).
+    def balanced(cls, sample: Array, count: int, seed: int | np.random.Generator = 0) -> Self:
+        """Balls that hold half of `sample` each, and a quarter in every two (Heo et al. 2012).
 
         Pivots that share too many rows push each other apart, those that share too few pull, until
         the shared rows are a quarter up to 10 % on average and 15 % in deviation; at most 50
         steps. Costs m d k + m k^2 a step.
         """
-        sample, count = centred(train), as_count(count, "count")
+        centred_sample, count = centred(sample), as_count(count, "count")
         rng = np.random.default_rng(as_seed(seed))
-        crowd = max(1, min(CROWD, len(sample.rows) // 4))
-        first = np.array([_mean_of_some(sample.rows, crowd, rng) for _ in range(count)])
+        crowd = max(1, min(CROWD, len(centred_sample.rows) // 4))
+        first = np.array([_mean_of_some(centred_sample.rows, crowd, rng) for _ in range(count)])
         with one_blas_thread():
-            pivots = _spread_out(sample.rows, first)
-            radii = np.sqrt(np.median(_squares(sample.rows, pivots), axis=0))
-        centre = sample.centre
-        return cls(beside(pivots + sample.lag, centre), beside(radii, centre), centre)
+            pivots = _spread_out(centred_sample.rows, first)
+            radii = np.sqrt(np.median(_squares(centred_sample.rows, pivots), axis=0))
+        centre = centred_sample.centre
+        return cls(beside(pivots + centred_sample.lag, centre), beside(radii, centre), centre)
 
     @property
     def nbytes(self) -> int:

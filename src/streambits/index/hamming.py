@@ -14,9 +14,10 @@ from streambits.index.across import nearest
 from streambits.index.hits import Hits, merged_rows, none
 from streambits.index.ids import Ids, check_unique
 from streambits.index.queries import as_scales, by_epoch, check_bits
-from streambits.index.segment import METHODS
+from streambits.index.segment import STRATEGIES
 from streambits.index.shelf import Shelf
-from streambits.model.codes import Coded, Codes, as_bits
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes, as_bits
 
 Shelves = Mapping[int, Shelf]  # by epoch; never changed, only replaced
 
@@ -39,7 +40,7 @@ class HammingIndex:
     Memory: 8 bytes for every 64 bits of a code and 9 for its id, and at most an eighth more;
     with tables 3 to 4 times as much.
 
-    bits: 1 to 4096, of every code. method: 'scan', 'multi' (tables), or 'auto': tables of large
+    bits: 1 to 4096, of every code. strategy: 'scan', 'multi' (tables), or 'auto': tables of large
     segments, once scans have cost as much as building them, if they prove faster.
 
     >>> index = HammingIndex(3)
@@ -56,9 +57,9 @@ class HammingIndex:
     (2, False, [20, 30], [False, True])
     """
 
-    def __init__(self, bits: int, *, method: str = "auto") -> None:
+    def __init__(self, bits: int, *, strategy: str = "auto") -> None:
         self.bits = as_bits(bits)
-        self.method = as_choice(method, "method", METHODS)
+        self.strategy = as_choice(strategy, "strategy", STRATEGIES)
         self._shelves: Shelves = {}
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
@@ -204,7 +205,7 @@ class HammingIndex:
         with self.pinned() as shelves:
             return _has(shelves, as_ids(ids))
 
-    def coded(self, size: int = 65536) -> Iterator[Coded]:
+    def coded(self, size: int = 65536) -> Iterator[CodeBatch]:
         """All ids and codes, at most `size` at a time, by epoch and then by id.
 
         As they were when the first was asked for; until the last is, changes take longer.
@@ -216,7 +217,7 @@ class HammingIndex:
                 for start in range(0, len(ids), size):
                     some = ids[start : start + size]
                     words = shelves[epoch].take(some)
-                    yield Coded(some, Codes.from_words(words, self.bits, epoch))
+                    yield CodeBatch(some, Codes.from_words(words, self.bits, epoch))
 
     def search(
         self, queries: Any, k: int, *, weights: Any = None, allow: Any = None, scales: Any = None
@@ -230,7 +231,7 @@ class HammingIndex:
         weights are distances whole numbers, and tables used.
         allow: ids to choose from; those that are not in the index do not matter.
         scales: for several epochs of codes, a mapping from each to (n, bits + 1) rising numbers:
-        what a Hamming distance means there, for each query (`Coders.scales`). Hits are merged by,
+        what a Hamming distance means there, for each query (`CoderSet.scales`). Hits are merged by,
         and come with, these; without them, by plain distances.
         """
         k = as_count(k, "k")
@@ -282,16 +283,21 @@ class HammingIndex:
         """Shares its arrays with the index: they are as they are now while inside `pinned`."""
         with self.pinned() as held:
             shelves = {str(epoch): shelf.state() for epoch, shelf in held.items()}
-        return {"bits": self.bits, "method": self.method, "next": self._next, "shelves": shelves}
+        return {
+            "bits": self.bits,
+            "strategy": self.strategy,
+            "next": self._next,
+            "shelves": shelves,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        index = cls(state["bits"], method=state["method"])
+        index = cls(state["bits"], strategy=state["strategy"])
         index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
         index._shelves = {
             as_count(int(epoch), "epoch", least=0): Shelf.from_state(
-                shelf, index.bits, index.method
+                shelf, index.bits, index.strategy
             )
             for epoch, shelf in state["shelves"].items()
         }
@@ -300,7 +306,7 @@ class HammingIndex:
     def _put(self, shelves: Shelves, ids: Ids, codes: Codes) -> Shelves:
         if not len(ids):
             return shelves
-        shelf = shelves.get(codes.epoch) or Shelf(self.bits, self.method)
+        shelf = shelves.get(codes.epoch) or Shelf(self.bits, self.strategy)
         return {**shelves, codes.epoch: shelf.added(ids, codes.words())}
 
     def _among(self, shelves: Shelves, ids: Ids) -> Shelves:

@@ -10,10 +10,10 @@ from streambits.index.multi_index import Tables
 from streambits.index.scan import Distances, Limits
 from streambits.index.store import SLACK, Places, Store, Words
 
-METHODS = ("auto", "scan", "multi")
+STRATEGIES = ("auto", "scan", "multi")
 LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisecond
 MOST_WORDS = 4  # tables of longer codes take too much memory to build them unasked
-PATIENCE = 600  # queries scanned that cost as much as building tables does
+TABLES_PAY = 600  # queries scanned that cost as much as building tables does
 TRIAL = 16  # queries on which tables must beat the scan
 _building = ForkSafeLock()  # held by the thread that builds tables
 
@@ -21,14 +21,16 @@ _building = ForkSafeLock()  # held by the thread that builds tables
 class Segment:
     """Codes in one store; tables of them are built when they pay.
 
-    method 'scan' looks at every code, 'multi' uses multi-index tables, 'auto' scans until its
+    strategy 'scan' looks at every code, 'multi' uses multi-index tables, 'auto' scans until its
     scans have cost as much as building the tables, builds them, and keeps them if they answer the
     queries at hand faster. Whichever it is, the answers are the same, so that it does not matter
     to one thread when another has built the tables. Like its store, a segment keeps its codes.
     """
 
-    def __init__(self, store: Store, bits: int, method: str, tables: Tables | None = None) -> None:
-        self.store, self.bits, self.method, self.tables = store, bits, method, tables
+    def __init__(
+        self, store: Store, bits: int, strategy: str, tables: Tables | None = None
+    ) -> None:
+        self.store, self.bits, self.strategy, self.tables = store, bits, strategy, tables
         self._scanned = 0  # queries since the codes last changed
 
     def __len__(self) -> int:
@@ -66,19 +68,19 @@ class Segment:
 
     def appended(self, ids: Any, words: Words) -> "Segment":
         """With codes under ids above all others; not beside tables."""
-        return Segment(self.store.appended(ids, words), self.bits, self.method)
+        return Segment(self.store.appended(ids, words), self.bits, self.strategy)
 
     def without(self, places: Places, *, in_place: bool = False) -> "Segment":
         """Without some codes; beside tables four times as many may lie dead, as they cost more."""
         store, tables = self.store.without(places, in_place=in_place), self.tables
         if store.dead * (SLACK // 4 if tables else SLACK) > store.end:
-            return Segment(store.compact(), self.bits, self.method)
-        rest = Segment(store, self.bits, self.method, tables)
+            return Segment(store.compact(), self.bits, self.strategy)
+        rest = Segment(store, self.bits, self.strategy, tables)
         rest._scanned = self._scanned
         return rest
 
     def union(self, other: "Segment") -> "Segment":
-        return Segment(self.store.union(other.store), self.bits, self.method)
+        return Segment(self.store.union(other.store), self.bits, self.strategy)
 
     @property
     def _codes(self) -> tuple[Words, Any, int]:
@@ -86,7 +88,7 @@ class Segment:
 
     def _way(self, queries: Words, k: int) -> Any:
         """The scan or the tables; a scan as well while another thread builds the tables."""
-        if self.tables is None and self.method != "scan" and _building.acquire(blocking=False):
+        if self.tables is None and self.strategy != "scan" and _building.acquire(blocking=False):
             try:
                 self._consider(queries, k)
             finally:
@@ -96,12 +98,12 @@ class Segment:
     def _consider(self, queries: Words, k: int) -> None:
         if self.tables is not None:  # another thread was faster
             return
-        if self.method == "multi":
+        if self.strategy == "multi":
             self.tables = self._built()
             return
         self._scanned += len(queries)
         small = self.store.end < LEAST_CODES or len(self.store.words) > MOST_WORDS
-        if small or self._scanned < PATIENCE:
+        if small or self._scanned < TABLES_PAY:
             return
         tables, some = self._built(), queries[:TRIAL]
         if _seconds(lambda: tables.nearest(*self._codes, some, k)) < _seconds(
@@ -118,12 +120,12 @@ class Segment:
         return {"store": self.store.state(), "tables": self.tables}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
+    def from_state(cls, state: dict[str, Any], bits: int, strategy: str) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
         store, tables = Store.from_state(state["store"], bits), state["tables"]
         if tables is not None:
             tables.check_shapes(bits, store.end)
-        return cls(store, bits, method, tables)
+        return cls(store, bits, strategy, tables)
 
     def check(self) -> None:
         """Refuse contents that cannot be: a kernel would follow them out of its arrays."""

@@ -25,8 +25,8 @@ class Shelf:
     Like its segments, a shelf keeps its codes: every change gives a new one.
     """
 
-    def __init__(self, bits: int, method: str, segments: Sequence[Segment] = ()) -> None:
-        self.bits, self.method = bits, method
+    def __init__(self, bits: int, strategy: str, segments: Sequence[Segment] = ()) -> None:
+        self.bits, self.strategy = bits, strategy
         self.segments = tuple(segments)
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Shelf:
         fits = first is not None and first.tables is None and ids[0] > first.store.last
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
             return self._of([first.appended(ids, words), *self.segments[1:]])
-        new = Segment(Store.of(ids, words), self.bits, self.method)
+        new = Segment(Store.of(ids, words), self.bits, self.strategy)
         return self._of(_tidy([*self.segments, new]))
 
     def find(self, ids: Ids) -> list[Places]:
@@ -130,15 +130,15 @@ class Shelf:
                 yield segment, there, places[there]
 
     def _of(self, segments: Sequence[Segment]) -> "Shelf":
-        return Shelf(self.bits, self.method, segments)
+        return Shelf(self.bits, self.strategy, segments)
 
     def state(self) -> dict[str, Any]:
         return {str(i): segment.state() for i, segment in enumerate(self.segments)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], bits: int, method: str) -> Self:
-        found = (Segment.from_state(state[str(i)], bits, method) for i in range(len(state)))
-        return cls(bits, method, list(found))
+    def from_state(cls, state: dict[str, Any], bits: int, strategy: str) -> Self:
+        found = (Segment.from_state(state[str(i)], bits, strategy) for i in range(len(state)))
+        return cls(bits, strategy, list(found))
 
     def check(self) -> None:
         """Refuse contents that cannot be."""

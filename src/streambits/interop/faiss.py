@@ -44,7 +44,7 @@ def to_faiss(index: HammingIndex) -> Any:
 
 
 def from_faiss(
-    index: Any, *, bits: int | None = None, epoch: int = 0, method: str = "auto"
+    index: Any, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
 ) -> HammingIndex:
     """The codes of a FAISS binary index: IndexBinaryFlat, or IndexBinaryIDMap over one.
 
@@ -64,8 +64,8 @@ def from_faiss(
         raise InputError(f"bits is {length}, and the FAISS index has codes of {flat.d} bits")
     held: Any = flat
     packed = faiss.vector_to_array(held.xb).reshape(-1, flat.d // 8)
-    ours = HammingIndex(length, method=method)
-    ours.add(Codes.known(packed, length, epoch), ids)
+    ours = HammingIndex(length, strategy=strategy)
+    ours.add(Codes(packed, length, epoch), ids)
     return ours
 
 
@@ -81,7 +81,7 @@ def write_index(index: HammingIndex, path: str | Path) -> None:
 
 
 def read_index(
-    path: str | Path, *, bits: int | None = None, epoch: int = 0, method: str = "auto"
+    path: str | Path, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
 ) -> HammingIndex:
     """The codes of a file of FAISS; the rest is as in `from_faiss`.
 
@@ -96,7 +96,7 @@ def read_index(
         raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
     if reader.rp != reader.data.size():
         raise _damaged(path)
-    return from_faiss(found, bits=bits, epoch=epoch, method=method)
+    return from_faiss(found, bits=bits, epoch=epoch, strategy=strategy)
 
 
 def _trailer(content: Any) -> bytes:

@@ -1,39 +1,19 @@
 """What a connector is: a source of rows, or a sink for codes.
 
-Both are small protocols; one file a connector. A source hands out chunks, each with the place to
+Both are small protocols; one file a connector. A source hands out batches, each with the place to
 go on from, so a job that was killed asks for what it had not committed. A sink takes codes, and
 makes them last when it is told to commit; what it was given after its last commit it may be given
 again, and must then hold once.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits.model.batches import RowBatch
 from streambits.model.codes import Codes
-
-
-class Reject(NamedTuple):
-    """A row that cannot be used. where: file and line, or topic, partition and offset."""
-
-    where: str
-    reason: str
-    text: str = ""
-
-
-class Chunk(NamedTuple):
-    """Rows in the order of the source.
-
-    ids: (n,) int64; rows: (n, d) floating, finite; offset: a JSON value, where to go on after this
-    chunk; rejects: rows of this stretch that cannot be used, which are not among `rows`.
-    """
-
-    ids: NDArray[np.int64]
-    rows: NDArray[Any]
-    offset: Any
-    rejects: tuple[Reject, ...] = ()
 
 
 @runtime_checkable
@@ -51,7 +31,7 @@ class Source(Protocol):
         """A JSON value that is the same as long as this is the same source."""
         ...
 
-    def read(self, offset: Any = None) -> Iterator[Chunk]:
+    def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Chunks from the beginning, or from an offset that an earlier chunk gave.
 
         Read from any offset, the rows and rejects that follow are the same; only where chunks are

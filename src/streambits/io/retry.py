@@ -1,4 +1,4 @@
-"""Patience: how long a server that went away is waited for, and what is said when it stays away."""
+"""Retry: how long a server that went away is waited for, and what is said when it stays away."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
 DEFAULT = 60.0
 
 
-class Patience:
+class Retry:
     """Waits between tries, longer each time, and gives up when that took `seconds` in all.
 
     what: the server, as a message should name it, without its password. secrets: what is taken out
@@ -21,7 +21,7 @@ class Patience:
     """
 
     def __init__(self, seconds: float, what: str, secrets: Iterable[str] = ()) -> None:
-        self.seconds = as_number(seconds, "patience", least=0)
+        self.seconds = as_number(seconds, "retry_seconds", least=0)
         self.what, self.secrets = what, tuple(secrets)
         self._since: float | None = None
         self._pause = FIRST

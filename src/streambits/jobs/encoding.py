@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.jobs.work import Ids, Rows
+from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
-from streambits.model.codes import Coded
 from streambits.model.learner import Learner
 from streambits.storage import opened
 
@@ -26,7 +26,7 @@ class Encoding:
     def epoch(self) -> int:
         return self.coder.epoch
 
-    def take(self, ids: Ids, rows: Rows) -> Iterator[Coded]:
+    def take(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         if not len(rows):
             return
         if rows.shape[1] != self.coder.features.inputs:
@@ -34,9 +34,9 @@ class Encoding:
                 f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
                 f"{self.coder.features.inputs}"
             )
-        yield Coded(ids, self.coder.encode(rows))
+        yield CodeBatch(ids, self.coder.encode(rows))
 
-    def rest(self) -> Iterator[Coded]:
+    def rest(self) -> Iterator[CodeBatch]:
         yield from ()
 
     def parts(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def coder_of(path: str | Path) -> tuple[Coder, str]:
     model, digest = opened(file)
     if isinstance(model, Learner):
         return model.coder(), digest
-    if isinstance(model, Coders):
+    if isinstance(model, CoderSet):
         return model.newest, digest
     if isinstance(model, Coder):
         return model, digest

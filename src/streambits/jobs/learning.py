@@ -7,8 +7,7 @@ from typing import Any
 from streambits.errors import InputError
 from streambits.jobs.settings import Settings, first_rows
 from streambits.jobs.work import Ids, Rows
-from streambits.model.batches import Batch
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch, RowBatch
 from streambits.model.learner import Learner
 from streambits.storage import save
 
@@ -19,7 +18,7 @@ class Learning:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.learner: Learner | None = None
-        self._first: list[Batch] = []
+        self._first: list[RowBatch] = []
 
     @property
     def ready(self) -> bool:
@@ -29,32 +28,32 @@ class Learning:
     def epoch(self) -> int:
         return 0 if self.learner is None else self.learner.epoch
 
-    def take(self, ids: Ids, rows: Rows) -> Iterator[Coded]:
+    def take(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         if self.learner is not None:
             yield from self._work(self.learner, ids, rows)
         elif len(ids):
-            self._first.append(Batch(ids, rows))
+            self._first.append(RowBatch(ids, rows))
             if sum(len(batch.ids) for batch in self._first) >= self.settings.gathered:
                 yield from self._start()
 
-    def rest(self) -> Iterator[Coded]:
+    def rest(self) -> Iterator[CodeBatch]:
         if self.learner is None:
             yield from self._start()
 
-    def _start(self) -> Iterator[Coded]:
+    def _start(self) -> Iterator[CodeBatch]:
         if not self._first:
             raise InputError("there are no rows that can be used")
         rows = [batch.rows for batch in self._first]
         self.learner = self.settings.learner(first_rows(rows, self.settings.gathered))
         self._begin(self.learner)
-        for ids, some in self._first:
-            yield from self._work(self.learner, ids, some)
+        for batch in self._first:
+            yield from self._work(self.learner, batch.ids, batch.rows)
         self._first = []
 
     def _begin(self, learner: Learner) -> None:
         pass
 
-    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[Coded]:
+    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del ids
         if len(rows):
             learner.learn(rows)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from streambits.jobs.progress import Standing
+from streambits.jobs.progress import Progress
 
 
 class JsonLog(logging.Handler):
@@ -23,16 +23,16 @@ class JsonLog(logging.Handler):
         self._job, self._stream = job, stream or sys.stderr
         self._rejects = 0
 
-    def __call__(self, event: str, standing: Standing) -> None:
+    def __call__(self, event: str, progress: Progress) -> None:
         """One line, and one more where rows were put aside since the last."""
         if event == "step":
             return
-        if standing.rejects > self._rejects:
-            self._line("rejects", count=standing.rejects, new=standing.rejects - self._rejects)
-        self._rejects = standing.rejects
-        plain = standing._asdict() | {"seconds": round(standing.seconds, 3)}
-        plain["drift"] = standing.drift._asdict() if standing.drift else None
-        self._line(event, **plain, rows_per_second=round(standing.rate, 1))
+        if progress.rejects > self._rejects:
+            self._line("rejects", count=progress.rejects, new=progress.rejects - self._rejects)
+        self._rejects = progress.rejects
+        plain = progress._asdict() | {"seconds": round(progress.seconds, 3)}
+        plain["drift"] = progress.drift._asdict() if progress.drift else None
+        self._line(event, **plain, rows_per_second=round(progress.rate, 1))
 
     def emit(self, record: logging.LogRecord) -> None:
         """A message of the library, such as one about a server that went away."""

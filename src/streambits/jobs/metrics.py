@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from streambits.errors import InputError, MissingExtraError
-from streambits.jobs.progress import Standing
+from streambits.jobs.progress import Progress
 
 try:
     from prometheus_client import (
@@ -21,13 +21,13 @@ except ImportError:
 HOST = "127.0.0.1"
 DRIFT = ("affinity", "outside", "shift", "balance", "evidence")
 CONNECTIONS = 16  # at a time; more are closed at once
-PATIENCE = 3.0  # seconds for a client to say what it wants, or to take it
+TIMEOUT = 3.0  # seconds for a client to say what it wants, or to take it
 
 
 class _Answer(BaseHTTPRequestHandler):
     """The metrics, whatever the path."""
 
-    timeout = PATIENCE
+    timeout = TIMEOUT
     server: "_Server"
 
     def do_GET(self) -> None:
@@ -89,7 +89,7 @@ class Metrics:
         self._lag = Gauge("streambits_lag", "Messages in the broker after ours", registry=held)
         words = "Last look at the stream, by statistic"
         self._drift = Gauge("streambits_drift", words, ["statistic"], registry=held)
-        self._last = Standing(0, 0, 0, 0, 0.0)
+        self._last = Progress(0, 0, 0, 0, 0.0)
         try:
             self._server = _Server(port, held)
         except OSError as error:
@@ -100,21 +100,21 @@ class Metrics:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
-    def __call__(self, event: str, standing: Standing) -> None:
+    def __call__(self, event: str, progress: Progress) -> None:
         """Take note of where a job is."""
-        last, self._last = self._last, standing
-        self._rows.inc(max(0, standing.rows - last.rows))  # a job that is stopped early gives back
-        self._bytes.inc(max(0, standing.bytes - last.bytes))
-        self._rejects.inc(max(0, standing.rejects - last.rejects))
+        last, self._last = self._last, progress
+        self._rows.inc(max(0, progress.rows - last.rows))  # a job that is stopped early gives back
+        self._bytes.inc(max(0, progress.bytes - last.bytes))
+        self._rejects.inc(max(0, progress.rejects - last.rejects))
         self._commits.inc(event == "commit")
-        self._epoch.set(standing.epoch)
-        self._rate.set(standing.rate)
-        if standing.certificate is not None:
-            self._certificate.set(standing.certificate)
-        if standing.lag is not None:
-            self._lag.set(standing.lag)
-        for name in DRIFT if standing.drift else ():
-            self._drift.labels(name).set(getattr(standing.drift, name))
+        self._epoch.set(progress.epoch)
+        self._rate.set(progress.rate)
+        if progress.certificate is not None:
+            self._certificate.set(progress.certificate)
+        if progress.lag is not None:
+            self._lag.set(progress.lag)
+        for name in DRIFT if progress.drift else ():
+            self._drift.labels(name).set(getattr(progress.drift, name))
 
     def __enter__(self) -> Self:
         return self

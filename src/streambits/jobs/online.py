@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streambits.epochs.coder_set import Coders
+from streambits.epochs.coder_set import CoderSet
 from streambits.jobs.learning import Learning
 from streambits.jobs.settings import Settings
 from streambits.jobs.work import Ids, Rows
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 from streambits.model.learner import Learner
 from streambits.online import OnlineEncoder
 from streambits.storage import load, save
@@ -25,7 +25,7 @@ class Online(Learning):
 
     def __init__(self, settings: Settings, keep_epochs: int | None = None) -> None:
         super().__init__(settings)
-        self.coders = Coders()
+        self.coders = CoderSet()
         self._online: OnlineEncoder | None = None
         self._keep_epochs, self._retired = keep_epochs, False
 
@@ -33,7 +33,7 @@ class Online(Learning):
         refresh = self.settings.refresh or "auto"
         self._online = OnlineEncoder(learner, refresh=refresh, coders=self.coders)
 
-    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[Coded]:
+    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del learner
         if self._online is not None and len(rows):
             yield from self._online.batch(ids, rows)

@@ -11,9 +11,9 @@ from streambits.io.urls import is_url, shown
 BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """How to read. columns: names with commas between, or for a broker how many; ids: the column,
-    or the name in a message; follow, idle: for brokers; patience: files do not need it;
+    or the name in a message; follow, idle: for brokers; retry_seconds: files do not need it;
     accept_changes: go on though files that were read before have changed since.
     """
 
@@ -22,11 +22,11 @@ class Reading(NamedTuple):
     format: str | None = None
     follow: bool = False
     idle: float | None = None
-    patience: float | None = None
+    retry_seconds: float | None = None
     accept_changes: bool = False
 
 
-def open_any(paths: list[str], how: Reading) -> Source:
+def open_any(paths: list[str], how: ReadOptions) -> Source:
     """Files, folders and globs; - for standard input; nats:// or kafka:// for a broker."""
     schemes = [path.partition("://")[0] for path in paths if is_url(path)]
     if not schemes:
@@ -46,10 +46,10 @@ def open_any(paths: list[str], how: Reading) -> Source:
     return _broker(paths[0], schemes[0], how)
 
 
-def _broker(url: str, scheme: str, how: Reading) -> Source:
+def _broker(url: str, scheme: str, how: ReadOptions) -> Source:
     settings: dict[str, Any] = {"follow": how.follow, "idle": how.idle}
-    if how.patience is not None:
-        settings["patience"] = how.patience
+    if how.retry_seconds is not None:
+        settings["retry_seconds"] = how.retry_seconds
     if how.format:
         settings["format"] = how.format
     if how.ids:

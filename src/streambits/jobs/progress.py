@@ -1,12 +1,12 @@
-"""Standing: where a job is, for whoever watches it."""
+"""Progress: where a job is, for whoever watches it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from streambits.epochs.detector import Reading
+from streambits.epochs.detector import DriftMeasurement
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """rows: good ones, with those of earlier runs; bytes: of the rows; rejects: bad ones;
     fresh: rows of this run, in so many seconds; total: rows, good and bad, where that is known;
     certificate: of the learner; drift: its last look; lag: messages that wait in a broker;
@@ -20,7 +20,7 @@ class Standing(NamedTuple):
     seconds: float
     epoch: int = 0
     certificate: float | None = None
-    drift: Reading | None = None
+    drift: DriftMeasurement | None = None
     lag: int | None = None
     total: int | None = None
     stopped: bool = False
@@ -38,4 +38,4 @@ class Standing(NamedTuple):
         return max(0, self.total - self.rows - self.rejects) / self.rate
 
 
-Watcher = Callable[[str, Standing], None]  # start, step, epoch, commit or end; and where it is
+Watcher = Callable[[str, Progress], None]  # start, step, epoch, commit or end; and where it is

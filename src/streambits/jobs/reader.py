@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from streambits.io.protocols import Chunk, Source
+from streambits.io.protocols import Source
+from streambits.model.batches import RowBatch
 
 AHEAD = 4  # chunks that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
 TICK = 0.2  # seconds
-PATIENCE = 2.0  # seconds for the thread to end
+TIMEOUT = 2.0  # seconds for the thread to end
 
 
 class Reader:
@@ -25,7 +26,7 @@ class Reader:
 
     def __init__(self, source: Source, offset: Any) -> None:
         self._source, self._offset = source, offset
-        self._queue: queue.Queue[Chunk | BaseException | None] = queue.Queue(AHEAD)
+        self._queue: queue.Queue[RowBatch | BaseException | None] = queue.Queue(AHEAD)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True, name="streambits-reader")
 
@@ -35,10 +36,10 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(PATIENCE)  # one that waits for a broker or for input is left behind
+        self._thread.join(TIMEOUT)  # one that waits for a broker or for input is left behind
 
-    def __iter__(self) -> Iterator[Chunk | None]:
-        held: list[Chunk] = []
+    def __iter__(self) -> Iterator[RowBatch | None]:
+        held: list[RowBatch] = []
         while True:
             try:
                 found = self._queue.get(timeout=0 if held else TICK)
@@ -46,10 +47,10 @@ class Reader:
                 yield together(held) if held else None
                 held = []
                 continue
-            if held and not (isinstance(found, Chunk) and _fits(held, found)):
+            if held and not (isinstance(found, RowBatch) and _fits(held, found)):
                 yield together(held)
                 held = []
-            if not isinstance(found, Chunk):
+            if not isinstance(found, RowBatch):
                 if found is None:
                     return
                 raise found
@@ -67,7 +68,7 @@ class Reader:
         finally:
             getattr(chunks, "close", lambda: None)()
 
-    def _put(self, found: Chunk | BaseException | None) -> bool:
+    def _put(self, found: RowBatch | BaseException | None) -> bool:
         """Whether anyone still reads."""
         while not self._over.is_set():
             try:
@@ -78,7 +79,7 @@ class Reader:
         return False
 
 
-def _fits(held: list[Chunk], chunk: Chunk) -> bool:
+def _fits(held: list[RowBatch], chunk: RowBatch) -> bool:
     both, first = [*held, chunk], held[0].rows
     return (
         sum(len(one.ids) for one in both) <= TOGETHER
@@ -88,11 +89,11 @@ def _fits(held: list[Chunk], chunk: Chunk) -> bool:
     )
 
 
-def together(chunks: list[Chunk]) -> Chunk:
+def together(chunks: list[RowBatch]) -> RowBatch:
     """Chunks that follow each other as one."""
     if len(chunks) == 1:
         return chunks[0]
-    return Chunk(
+    return RowBatch(
         np.concatenate([chunk.ids for chunk in chunks]),
         np.concatenate([chunk.rows for chunk in chunks]),
         chunks[-1].offset,

@@ -9,8 +9,8 @@ from typing import BinaryIO
 from streambits._digests import Digest
 from streambits._files import private_opener, sync_folder
 from streambits.errors import InputError, StorageError
-from streambits.io.protocols import Reject
 from streambits.jobs.folder import told
+from streambits.model.batches import Reject
 
 
 class Rejects:

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 from streambits._digests import Digest
 from streambits.epochs.detector import latest
 from streambits.errors import InputError, StorageError, StreambitsError
-from streambits.io.protocols import Chunk, Sink, Source
+from streambits.io.protocols import Sink, Source
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder
-from streambits.jobs.progress import Standing, Watcher
+from streambits.jobs.progress import Progress, Watcher
 from streambits.jobs.reader import Reader
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.signals import Stop
 from streambits.jobs.work import Work
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch, RowBatch
 
 TELL = 1.0  # seconds between two steps that are told
 
@@ -63,7 +63,7 @@ class Job:
         self._before = 0  # rows
         self._began = self._kept = self._told = time.monotonic()
 
-    def run(self) -> Standing:
+    def run(self) -> Progress:
         """Until the source ends or a signal comes; all that was read is committed then."""
         try:
             with Stop() as stop:
@@ -127,7 +127,7 @@ class Job:
                 if self._due():
                     self._commit()
 
-    def _take(self, chunk: Chunk) -> None:
+    def _take(self, chunk: RowBatch) -> None:
         epoch = self.work.epoch
         self._write(self.work.take(chunk.ids, chunk.rows))
         self.rejects.put(chunk.rejects)
@@ -138,7 +138,7 @@ class Job:
         elif time.monotonic() - self._told >= TELL:
             self._tell("step")
 
-    def _write(self, coded: Iterable[Coded]) -> None:
+    def _write(self, coded: Iterable[CodeBatch]) -> None:
         for ids, codes in coded:
             if self.sink is not None:
                 self.sink.write(ids, codes)
@@ -192,12 +192,12 @@ class Job:
         if self.folder:
             self.work.save(self.folder.path)
 
-    def _tell(self, event: str, *, stopped: bool = False) -> Standing:
+    def _tell(self, event: str, *, stopped: bool = False) -> Progress:
         learner = self.work.learner
         if learner and event != "step":  # it takes as long as learning some hundred rows
             self._certificate = learner.certificate
         drift = learner.drift if learner else ()
-        standing = Standing(
+        progress = Progress(
             rows=self.rows,
             bytes=self.bytes,
             rejects=self.rejects.count,
@@ -212,9 +212,9 @@ class Job:
         )
         for watcher in self.watchers:
             with suppress(OSError):  # a terminal or a log that is gone must not end the job
-                watcher(event, standing)
+                watcher(event, progress)
         self._told = time.monotonic()
-        return standing
+        return progress
 
     def _safe(self, error: StorageError) -> StorageError:
         if not self.folder:

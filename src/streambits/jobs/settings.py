@@ -26,7 +26,7 @@ SHARE = 10  # first rows for each landmark that is drawn from them
 class Settings(NamedTuple):
     """Those of the method that are None are left to it.
 
-    landmarks: from the first rows, ten for each. refresh: rows between two coders; None:
+    n_landmarks: from the first rows, ten for each. refresh: rows between two coders; None:
     "auto" of `encode_online`. bandwidth_factor: times
     `nearest(30)`, in place of a bandwidth. landmarks_by: 'centres' are those of the first rows;
     None, as 'uniform': some of them, drawn at random.
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
     bits: int
     method: str = "ssbc"
-    landmarks: int = LANDMARKS
+    n_landmarks: int = LANDMARKS
     epochs: str | int | None = None
     half_life: float | None = None
     bandwidth: float | None = None
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
     @property
     def gathered(self) -> int:
         """Rows from which landmarks are drawn, and then those by which `epochs` judges."""
-        return SHARE * self.landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
+        return SHARE * self.n_landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
 
     def filled(self) -> "Settings":
         """With the default of `epochs`, which is no method's own."""
@@ -61,20 +61,20 @@ class Settings(NamedTuple):
     def checked(self) -> "Settings":
         """Filled, if the method takes them: asked of two rows, before there is a folder."""
         filled, bits = self.filled(), as_bits(self.bits)
-        refusal = self._method().refusal(bits, landmarks=self.landmarks, columns=bits)
+        refusal = self._method().refusal(bits, landmarks=self.n_landmarks, columns=bits)
         if refusal:
             raise InputError(
                 f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
                 f"landmarks"
             )
-        filled._replace(bits=1).learner([np.eye(2)[: self.landmarks]])
+        filled._replace(bits=1).learner([np.eye(2)[: self.n_landmarks]])
         return filled
 
     def learner(self, rows: list[NDArray[Any]]) -> Learner:
         """A learner with landmarks from these rows, all of them if they are few."""
         method, given = self._method(), self._given()
         if self.landmarks_by == "centres" and self.epochs is not None:
-            later = np.concatenate(rows)[SHARE * self.landmarks :]
+            later = np.concatenate(rows)[SHARE * self.n_landmarks :]
             given["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
         learner: Learner = method(self._landmarks(rows), self.bits, seed=self.seed, **given)
         return learner
@@ -96,7 +96,7 @@ class Settings(NamedTuple):
         return given | {"bandwidth": self.bandwidth_factor * nearest(30)}
 
     def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
-        count = min(self.landmarks, sum(map(len, rows)))
+        count = min(self.n_landmarks, sum(map(len, rows)))
         way = as_choice(self.landmarks_by or "uniform", "landmarks_by", WAYS)
         if way == "uniform":
             return reservoir(rows, count, seed=self.seed)
@@ -105,7 +105,7 @@ class Settings(NamedTuple):
                 f"landmarks_by is 'centres', and {self.method} has no landmarks: "
                 f"leave it out, or use ssbc"
             )
-        first = np.concatenate(rows, dtype=np.float64)[: SHARE * self.landmarks]
+        first = np.concatenate(rows, dtype=np.float64)[: SHARE * self.n_landmarks]
         return centres(first, count, seed=self.seed)
 
     def plain(self) -> dict[str, Any]:

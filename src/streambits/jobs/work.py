@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 from streambits.model.learner import Learner
 
 Ids = NDArray[np.int64]
@@ -24,11 +24,11 @@ class Work(Protocol):
     @property
     def learner(self) -> Learner | None: ...
 
-    def take(self, ids: Ids, rows: Rows) -> Iterator[Coded]:
+    def take(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         """Rows in the order of the source; gives codes, perhaps of rows that came before."""
         ...
 
-    def rest(self) -> Iterator[Coded]:
+    def rest(self) -> Iterator[CodeBatch]:
         """No more rows come for now."""
         ...
 

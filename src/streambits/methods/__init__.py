@@ -13,7 +13,7 @@
 | frosh              | Linear           | HadamardDirections, centred       | random   | yes     |
 | pcah, itq          | Linear           | Gram, centred                     | none, itq | yes    |
 | unifdiag           | Linear           | Gram, centred                     | uniform  | yes     |
-| semi_supervised    | Linear           | Guided (labels), centred          | none     | yes     |
+| semi_supervised    | Linear           | SupervisedGram (labels), centred  | none     | yes     |
 | lsh                | Linear           | Fixed (random)                    | none     | no      |
 | lsbc, e2lsh, sh    | Cosines          | Fixed (identity)                  | none     | no      |
 | ssh, mdsh          | Eigenfunctions   | Fixed (identity; ssh: or of labels) | none   | no      |

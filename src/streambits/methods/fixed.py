@@ -30,9 +30,9 @@ from streambits.sketches import (
 FUNCTIONS = 100  # eigenfunctions that labels may combine
 
 
-def lsh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
-    """Random hyperplanes through the mean of `train` (Charikar 2002). Any number of bits."""
-    features = Linear.around(train)
+def lsh(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+    """Random hyperplanes through the mean of `sample` (Charikar 2002). Any number of bits."""
+    features = Linear.around(sample)
     bits = as_bits(bits)
     seed = as_seed(seed)
     planes = np.random.default_rng(seed).standard_normal((features.width, bits))
@@ -41,33 +41,33 @@ def lsh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
 
 
 def lsbc(
-    train: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    sample: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Locality-sensitive codes of a Gaussian kernel (Raginsky & Lazebnik 2009).
 
     Hamming distance grows with exp(-distance^2 / bandwidth) falling. Any number of bits; of
-    `train` only its mean and `bandwidth` (`nearest(30)` by default) are used.
+    `sample` only its mean and `bandwidth` (`nearest(30)` by default) are used.
     """
     seed = as_seed(seed)
-    return _signs(Cosines.random(train, as_bits(bits), bandwidth, seed, spread=1.0), seed)
+    return _signs(Cosines.random(sample, as_bits(bits), bandwidth, seed, spread=1.0), seed)
 
 
-def e2lsh(train: Array, bits: int, *, width: float | None = None, seed: Seed = 0) -> Learner:
+def e2lsh(sample: Array, bits: int, *, width: float | None = None, seed: Seed = 0) -> Learner:
     """The parity of floor((a . x + b) / width), a normal, b uniform (Datar et al. 2004).
 
-    width: of a stripe, 4 sigma_30 of `train` by default. Any number of bits.
+    width: of a stripe, 4 sigma_30 of `sample` by default. Any number of bits.
     """
     seed = as_seed(seed)
-    return _signs(Cosines.stable(train, as_bits(bits), width, seed), seed)
+    return _signs(Cosines.stable(sample, as_bits(bits), width, seed), seed)
 
 
-def sh(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
-    """Spectral hashing (Weiss, Torralba & Fergus 2008): eigenfunctions of a box around `train`."""
-    return _signs(Cosines.box(train, as_bits(bits)), seed)
+def sh(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+    """Spectral hashing (Weiss, Torralba & Fergus 2008): eigenfunctions of a box around `sample`."""
+    return _signs(Cosines.box(sample, as_bits(bits)), seed)
 
 
 def ssh(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     labels: object = None,
@@ -77,8 +77,8 @@ def ssh(
 ) -> Learner:
     """Signs of the smoothest eigenfunctions of any density (Fergus, Weiss & Torralba 2009).
 
-    The density is taken as separable along the principal components of `train`, with at most 50
-    steps along each: so bits are at most 49 a column, and fewer where `train` has under 500 rows.
+    The density is taken as separable along the principal components of `sample`, with at most 50
+    steps along each: so bits are at most 49 a column, and fewer where `sample` has under 500 rows.
     labels: (m,) whole numbers, -1 where unknown. With them the first bits are the smoothest
     functions that tell one class from the others (one bit for two classes), and the remaining
     bits the unsupervised ones. trust: how much labels weigh against smoothness.
@@ -86,9 +86,9 @@ def ssh(
     """
     bits = as_bits(bits)
     if labels is None:
-        return _signs(Eigenfunctions.smoothest(train, bits, bandwidth), seed)
-    features = Eigenfunctions.smoothest(train, bits, bandwidth, most=FUNCTIONS, constant=True)
-    values = to_numpy(double(features(as_rows(train, like=features.like, name="train"))))
+        return _signs(Eigenfunctions.smoothest(sample, bits, bandwidth), seed)
+    features = Eigenfunctions.smoothest(sample, bits, bandwidth, most=FUNCTIONS, constant=True)
+    values = to_numpy(double(features(as_rows(sample, like=features.like, name="sample"))))
     classes = class_functions(values, 1 - features.weights, labels, trust)
     if classes.shape[1] > bits:
         raise InputError(f"{classes.shape[1]} classes take a bit each, and bits is {bits}")
@@ -97,22 +97,22 @@ def ssh(
 
 
 def mdsh(
-    train: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    sample: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Multidimensional spectral hashing (Weiss, Fergus & Torralba 2012). Any number of bits.
 
     Its codes are meant for `scoring.ProductAffinity`, with the weights and groups of its features.
     """
-    return _signs(Eigenfunctions.heaviest(train, as_bits(bits), bandwidth), seed)
+    return _signs(Eigenfunctions.heaviest(sample, as_bits(bits), bandwidth), seed)
 
 
-def spherical(train: Array, bits: int, *, seed: Seed = 0) -> Learner:
-    """Spherical hashing (Heo et al. 2012): each bit a ball that holds half of `train`.
+def spherical(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+    """Spherical hashing (Heo et al. 2012): each bit a ball that holds half of `sample`.
 
     Its codes are meant for `scoring.spherical_distance`.
     """
     seed = as_seed(seed)
-    return _signs(Spheres.balanced(train, as_bits(bits), seed), seed)
+    return _signs(Spheres.balanced(sample, as_bits(bits), seed), seed)
 
 
 def _signs(features: Features, seed: Seed) -> Learner:

@@ -25,7 +25,7 @@ FOURIER = 500  # random Fourier features, if not said otherwise
 
 
 def ssbc(
-    train: Array,
+    landmarks: Array,
     bits: int,
     *,
     bandwidth: Bandwidth | float | None = None,
@@ -40,7 +40,7 @@ def ssbc(
 ) -> Learner:
     """Streaming Spectral Binary Coding (Ghashami & Abdullah), with the rounding it needs.
 
-    train: (m, d), the landmarks: a uniform sample of the stream (`reservoir`), or `centres`.
+    landmarks: (m, d), a uniform sample of the stream (`reservoir`), or `centres`.
     bandwidth: denominator of the affinity, `nearest(30)` by default. epsilon: the sketch has
     l = ceil(bits + bits / epsilon) rows. whitening, rotation: see Learner.
     half_life: rows after which a row counts half, for streams that change; None: never.
@@ -57,7 +57,7 @@ def ssbc(
     >>> learner.coder().encode(rows[:3])
     Codes(3 x 16 bits, epoch 0)
     """
-    features = GaussianAffinity(train, bandwidth)
+    features = GaussianAffinity(landmarks, bandwidth)
     bits = as_bits(bits)
     size = sketch_size(bits, epsilon)
     if paper:
@@ -83,7 +83,7 @@ def ssbc(
 
 
 def rff_fd(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     bandwidth: Bandwidth | float | None = None,
@@ -102,8 +102,8 @@ def rff_fd(
     bits = as_bits(bits)
     count = max(FOURIER, 2 * bits) if count is None else count
     seed = as_seed(seed)
-    features = Cosines.random(train, count, bandwidth, seed)
-    prior = as_rows(train, like=features.like)
+    features = Cosines.random(sample, count, bandwidth, seed)
+    prior = as_rows(sample, like=features.like)
     sketch = _sketch(features, prior, bits, sketch_size(bits, epsilon), half_life)
     return Learner(
         features, sketch, bits=bits, prior=prior, whitening=whitening, rotation=rotation, seed=seed
@@ -111,26 +111,26 @@ def rff_fd(
 
 
 def nystrom(
-    train: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Signs of the Nystrom coordinates Lambda^(-1/2) U' w(x): nothing learned from the stream."""
-    return _spectral(train, bits, bandwidth, whitening=0.5, rotation="none", seed=seed)
+    return _spectral(landmarks, bits, bandwidth, whitening=0.5, rotation="none", seed=seed)
 
 
 def exact_d(
-    train: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Signs of the leading eigenvectors of the full affinity matrix: every point a landmark."""
-    _check_exact(train)
-    return _spectral(train, bits, bandwidth, whitening=1, rotation="none", seed=seed)
+    _check_exact(landmarks)
+    return _spectral(landmarks, bits, bandwidth, whitening=1, rotation="none", seed=seed)
 
 
 def exact_r(
-    train: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Exact-D after a random rotation of the eigenvectors."""
-    _check_exact(train)
-    return _spectral(train, bits, bandwidth, whitening=1, rotation="random", seed=seed)
+    _check_exact(landmarks)
+    return _spectral(landmarks, bits, bandwidth, whitening=1, rotation="random", seed=seed)
 
 
 def _sketch(
@@ -142,7 +142,7 @@ def _sketch(
 
 
 def _spectral(
-    train: Array,
+    landmarks: Array,
     bits: int,
     bandwidth: Bandwidth | float | None,
     *,
@@ -151,7 +151,7 @@ def _spectral(
     seed: Seed,
 ) -> Learner:
     """Directions from the affinities of the landmarks among themselves."""
-    features = GaussianAffinity(train, bandwidth)
+    features = GaussianAffinity(landmarks, bandwidth)
     own = Gram(features.width, centred=False, like=features.like)
     with one_blas_thread():
         own.update(features(features.landmarks))
@@ -159,8 +159,8 @@ def _spectral(
     return Learner(features, sketch, bits=bits, whitening=whitening, rotation=rotation, seed=seed)
 
 
-def _check_exact(train: Array) -> None:
-    points = as_rows(train, name="train").shape[0]
+def _check_exact(landmarks: Array) -> None:
+    points = as_rows(landmarks, name="landmarks").shape[0]
     needed = 4 * 8 * points**2
     if needed > EXACT_BYTES:
         raise InputError(

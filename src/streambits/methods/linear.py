@@ -13,14 +13,14 @@ from streambits.sketches import (
     ETA,
     FrequentDirections,
     Gram,
-    Guided,
     HadamardDirections,
+    SupervisedGram,
     labelled_guide,
 )
 
 
 def linear(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     whitening: float = 0,
@@ -29,7 +29,7 @@ def linear(
     seed: Seed = 0,
 ) -> Learner:
     """Principal components of the rows themselves, with any rounding: ssbc without a kernel."""
-    features = Linear.around(train)
+    features = Linear.around(sample)
     sketch = Gram(features.width, half_life=half_life, like=features.like)
     return Learner(
         features,
@@ -37,32 +37,34 @@ def linear(
         bits=bits,
         whitening=whitening,
         rotation=rotation,
-        prior=train,
+        prior=sample,
         seed=seed,
     )
 
 
-def pcah(train: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
+def pcah(sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
     """Signs of the principal components."""
-    return linear(train, bits, rotation="none", half_life=half_life, seed=seed)
+    return linear(sample, bits, rotation="none", half_life=half_life, seed=seed)
 
 
-def itq(train: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
+def itq(sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
     """Iterative quantisation (Gong & Lazebnik 2011): principal components, rotated to corners."""
-    return linear(train, bits, rotation="itq", half_life=half_life, seed=seed)
+    return linear(sample, bits, rotation="itq", half_life=half_life, seed=seed)
 
 
-def unifdiag(train: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
+def unifdiag(
+    sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0
+) -> Learner:
     """Principal components turned to bits of equal variance (Morvan et al. 2018).
 
     The paper tracks the principal subspace by OPAST; here it is exact, which can only help.
     Turned once an epoch: later coders follow the first one, as those of all methods here.
     """
-    return linear(train, bits, rotation="uniform", half_life=half_life, seed=seed)
+    return linear(sample, bits, rotation="uniform", half_life=half_life, seed=seed)
 
 
 def osh(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     epsilon: float = 1.0,
@@ -71,16 +73,16 @@ def osh(
     seed: Seed = 0,
 ) -> Learner:
     """Online sketching hashing (Leng 2015): Frequent Directions on the centred rows themselves."""
-    features = Linear.around(train)
+    features = Linear.around(sample)
     size = sketch_size(as_bits(bits), epsilon)
     sketch = FrequentDirections(features.width, size, half_life=half_life, like=features.like)
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
+        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=sample, seed=seed
     )
 
 
 def frosh(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     epsilon: float = 1.0,
@@ -92,18 +94,18 @@ def frosh(
 
     Its certificate is infinite as soon as a block was sampled: see HadamardDirections.
     """
-    features, seed = Linear.around(train), as_seed(seed)
+    features, seed = Linear.around(sample), as_seed(seed)
     size = sketch_size(as_bits(bits), epsilon)
     sketch = HadamardDirections(
         features.width, size, half_life=half_life, seed=seed, like=features.like
     )
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=train, seed=seed
+        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=sample, seed=seed
     )
 
 
 def semi_supervised(
-    train: Array,
+    sample: Array,
     bits: int,
     *,
     labels: Array = None,
@@ -117,11 +119,11 @@ def semi_supervised(
     between two; C: the covariance of the stream. Both are means, so eta does not depend on the
     numbers of rows and labels; with c equal classes, pairs is 2 / c of the covariance between
     classes. eta -> 0 is the labels alone, a large eta is pcah.
-    labels: (m,), one a row of `train`, -1 where unknown. None: all unknown, and this is pcah.
+    labels: (m,), one a row of `sample`, -1 where unknown. None: all unknown, and this is pcah.
     """
-    features = Linear.around(train)
-    guide = labelled_guide(features(as_rows(train, like=features.like)), labels)
-    sketch = Guided(guide, eta=eta, half_life=half_life)
+    features = Linear.around(sample)
+    guide = labelled_guide(features(as_rows(sample, like=features.like)), labels)
+    sketch = SupervisedGram(guide, eta=eta, half_life=half_life)
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation="none", prior=train, seed=seed
+        features, sketch, bits=bits, whitening=0, rotation="none", prior=sample, seed=seed
     )

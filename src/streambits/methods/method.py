@@ -35,7 +35,7 @@ class Method:
     distance: str = "hamming"
     most_rows: int | None = None
 
-    def __call__(self, train: Array, bits: int, **settings: Any) -> Learner:
+    def __call__(self, landmarks: Array, bits: int, **settings: Any) -> Learner:
         """A learner of this method; settings as the function of that name takes them."""
         known = list(inspect.signature(self.build).parameters)[2:]
         for name in settings:
@@ -45,7 +45,7 @@ class Method:
                     f"{self.build.__name__} has no setting {name!r}{forgets}: "
                     f"it takes {', '.join(known)}"
                 )
-        return self.build(train, bits, **settings)
+        return self.build(landmarks, bits, **settings)
 
     def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
         """Why it has no codes of this length for so many rows, or an empty text if it has."""

@@ -11,6 +11,7 @@ from streambits._arrays import (
     as_rows,
     beside,
     blocks,
+    frozen,
     is_numpy_array,
     take,
     to_numpy,
@@ -52,7 +53,7 @@ class Coder:
     def encode(self, rows: Array) -> Codes:
         """The codes of rows (n, d)."""
         packed = ordered_map(self.packed, self._blocks(rows))
-        return Codes.known(np.concatenate(list(packed)), self.bits, self.epoch)
+        return Codes(frozen(np.concatenate(list(packed))), self.bits, self.epoch)
 
     def project(self, rows: Array) -> Array:
         """The real values (n, bits) whose signs are the bits, for asymmetric search."""

@@ -1,16 +1,15 @@
 """Codes: packed bits that know their length and their epoch."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count
+from streambits._arrays import as_count, frozen
 from streambits.errors import EpochError, InputError
 
 MOST_BITS = 4096
-TELLING = 64  # bytes, none of which packed bits would leave below 2 by chance
 
 
 class Codes:
@@ -21,7 +20,7 @@ class Codes:
     same order). Frozen: the bytes cannot be written to.
 
     packed: (n, ceil(bits / 8)) uint8; bits: 1 to 4096; epoch: codes compare only within one.
-    Truth values in bytes go to `Codes.from_bits`; many bytes that are all 0 or 1 are refused here.
+    Truth values, also those in bytes, go to `Codes.from_bits`.
 
     >>> codes = Codes.from_bits([[True, False, True], [True, True, True]])
     >>> codes.packed.tolist(), codes.hamming(codes).tolist()
@@ -34,21 +33,12 @@ class Codes:
         self.bits = as_bits(bits)
         self.epoch = as_count(epoch, "epoch", least=0)
         self.packed = _checked(packed, self.bits)
-        _refuse_truth_values(self.packed)
-
-    @classmethod
-    def known(cls, packed: NDArray[np.uint8], bits: int, epoch: int = 0) -> "Codes":
-        """The same from bytes that are known to be packed bits, however few of them are set."""
-        codes = cls.__new__(cls)
-        codes.bits, codes.epoch = as_bits(bits), as_count(epoch, "epoch", least=0)
-        codes.packed = _checked(packed, codes.bits)
-        return codes
 
     @classmethod
     def from_words(cls, words: NDArray[np.uint64], bits: int, epoch: int = 0) -> "Codes":
         """What `words` gave, (n, ceil(bits / 64))."""
         packed = np.ascontiguousarray(words).view(np.uint8)[:, : -(-bits // 8)]
-        return cls.known(np.ascontiguousarray(packed), bits, epoch)
+        return cls(frozen(packed.copy()), bits, epoch)
 
     @classmethod
     def from_bits(cls, bits: Any, epoch: int = 0) -> "Codes":
@@ -60,7 +50,7 @@ class Codes:
                 f"got shape {truth.shape} and type {truth.dtype}. Packed bytes go to Codes"
             )
         packed = np.packbits(truth.astype(np.bool_), axis=1, bitorder="little")
-        return cls.known(packed, truth.shape[1], epoch)
+        return cls(frozen(packed), truth.shape[1], epoch)
 
     @classmethod
     def concat(cls, parts: Iterable["Codes"]) -> "Codes":
@@ -71,7 +61,7 @@ class Codes:
         for part in parts[1:]:
             parts[0]._check_comparable(part)
         packed = np.concatenate([part.packed for part in parts])
-        return cls.known(packed, parts[0].bits, parts[0].epoch)
+        return cls(frozen(packed), parts[0].bits, parts[0].epoch)
 
     def unpack(self) -> NDArray[np.bool_]:
         """(n, bits) truth values."""
@@ -110,8 +100,7 @@ class Codes:
     def __getitem__(self, which: slice | NDArray[Any] | list[int]) -> "Codes": ...
     def __getitem__(self, which: Any) -> "Codes":
         """The chosen codes; a single number gives one code, still as Codes."""
-        chosen = self.packed[which]
-        return Codes.known(np.atleast_2d(chosen), self.bits, self.epoch)
+        return Codes(frozen(np.atleast_2d(self.packed[which])), self.bits, self.epoch)
 
     def __iter__(self) -> Iterator["Codes"]:
         return (self[i] for i in range(len(self)))
@@ -127,13 +116,6 @@ class Codes:
 
     def __repr__(self) -> str:
         return f"Codes({len(self)} x {self.bits} bits, epoch {self.epoch})"
-
-
-class Coded(NamedTuple):
-    """ids: (n,) of rows; codes: theirs."""
-
-    ids: NDArray[np.int64]
-    codes: Codes
 
 
 def as_bits(value: object) -> int:
@@ -156,12 +138,3 @@ def _checked(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
         packed = packed.copy()
         packed.flags.writeable = False
     return packed
-
-
-def _refuse_truth_values(packed: NDArray[np.uint8]) -> None:
-    if packed.size >= TELLING and packed.shape[1] >= 8 and packed.max() == 1:
-        raise InputError(
-            f"all {packed.size} bytes are 0 or 1: these look like truth values, one a byte, not "
-            f"packed bits. Truth values go to Codes.from_bits; packed bits that really are like "
-            f"this go to Codes.known"
-        )

@@ -16,6 +16,7 @@ from streambits._arrays import (
     as_seed,
     blocks,
     double,
+    frozen,
     is_numpy_array,
     nbytes,
     same,
@@ -67,7 +68,7 @@ class Monitor(Protocol):
     @property
     def policy(self) -> str | int: ...
     @property
-    def readings(self) -> Sequence[Any]: ...
+    def measurements(self) -> Sequence[Any]: ...
     @property
     def recent(self) -> int: ...
     @property
@@ -211,7 +212,7 @@ class Learner:
         ends = [rows[:start, :], rows[end:, :]]
         before, after = (coder.encode(part).packed if part.shape[0] else None for part in ends)
         parts = [part for part in (before, *packed, after) if part is not None]
-        return Codes.known(np.concatenate(parts), coder.bits, coder.epoch)
+        return Codes(frozen(np.concatenate(parts)), coder.bits, coder.epoch)
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
@@ -386,7 +387,7 @@ class Learner:
     @_alone
     def drift(self) -> tuple[Any, ...]:
         """What the monitor has seen, the latest 1024 looks; empty without one."""
-        return tuple(self._monitor.readings) if self._monitor else ()
+        return tuple(self._monitor.measurements) if self._monitor else ()
 
     def _projection(self) -> Projection:
         sketch = self.sketch

@@ -6,7 +6,7 @@ from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
 from streambits.sketches.gram import Gram, single_suffices
 from streambits.sketches.hadamard import HadamardDirections
-from streambits.sketches.supervised import ETA, Guided, labelled_guide
+from streambits.sketches.supervised import ETA, SupervisedGram, labelled_guide
 
 __all__ = [
     "ETA",
@@ -14,9 +14,9 @@ __all__ = [
     "Fixed",
     "FrequentDirections",
     "Gram",
-    "Guided",
     "HadamardDirections",
     "Sketch",
+    "SupervisedGram",
     "auto",
     "labelled_guide",
 ]

@@ -23,7 +23,7 @@ from streambits.sketches.wrapped import Wrapped
 ETA = 0.03  # chosen by label precision on the digits (8, 16, 32 bits), of 0.001 to 10000
 
 
-class Guided(Wrapped[Gram]):
+class SupervisedGram(Wrapped[Gram]):
     """Directions of guide + eta C: C the covariance of the stream, the guide fixed.
 
     Both are means, C over rows and the guide over pairs of rows (`pair_guide`), so `eta` weighs a

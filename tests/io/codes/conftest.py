@@ -9,7 +9,7 @@ import pytest
 from streambits import Codes, load
 from streambits.io.codes import open_sink
 from streambits.io.codes.code_files import read_codes
-from streambits.model.codes import Coded
+from streambits.model.batches import CodeBatch
 
 COUNT = itertools.count()
 
@@ -18,13 +18,13 @@ def read_jsonl(path):
     for line in path.read_text().splitlines():
         row = json.loads(line)
         packed = np.frombuffer(bytes.fromhex(row["code"]), np.uint8)[None]
-        yield Coded(np.array([row["id"]]), Codes.known(packed, 20, row["epoch"]))
+        yield CodeBatch(np.array([row["id"]]), Codes(packed, 20, row["epoch"]))
 
 
 def read_npy(path):
     ids, packed, epochs = (np.load(path / f"{name}.npy") for name in ("ids", "codes", "epochs"))
     for epoch in np.unique(epochs):
-        yield Coded(ids[epochs == epoch], Codes.known(packed[epochs == epoch], 20, int(epoch)))
+        yield CodeBatch(ids[epochs == epoch], Codes(packed[epochs == epoch], 20, int(epoch)))
 
 
 def read_faiss(path):

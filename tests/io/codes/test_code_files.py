@@ -7,12 +7,13 @@ from pyarrow import parquet
 
 from streambits.errors import StorageError
 from streambits.io.codes.code_files import read_codes, write_codes
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
 
 def coded(rng, count, bits, epoch=0):
     ids = rng.integers(-(2**63), 2**63 - 1, count)
-    return Coded(ids, Codes.from_bits(rng.random((count, bits)) < 0.5, epoch))
+    return CodeBatch(ids, Codes.from_bits(rng.random((count, bits)) < 0.5, epoch))
 
 
 def pairs(parts):

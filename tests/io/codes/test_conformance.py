@@ -5,7 +5,8 @@ import pytest
 from streambits.checks import sinks as checks
 from streambits.checks._compare import run
 from streambits.io.codes import open_sink
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_postgres(check, rows, postgres_url, table, codes):
 
     def held():
         for key, code, epoch in ask("SELECT id, code::text, epoch FROM TABLE_"):
-            yield Coded([key], Codes.from_bits([[int(bit) for bit in code]], epoch))
+            yield CodeBatch([key], Codes.from_bits([[int(bit) for bit in code]], epoch))
 
     def place():
         ask("DROP TABLE IF EXISTS TABLE_")

@@ -34,10 +34,10 @@ def opened(request, tmp_path):
     return of
 
 
-def test_files_do_not_go_away_and_need_no_patience(tmp_path):
+def test_files_do_not_go_away_and_need_no_retry(tmp_path):
     for name in ("codes", "codes.jsonl", "npy:arrays", "codes.index"):
         where = name.replace(":", f":{tmp_path}/") if ":" in name else str(tmp_path / name)
-        assert open_sink(where, 20, patience=3).bits == 20
+        assert open_sink(where, 20, retry_seconds=3).bits == 20
     with pytest.raises(TypeError, match="hurry"):
         open_sink(str(tmp_path / "codes"), 20, hurry=3)
 
@@ -72,7 +72,7 @@ def test_parquet_parts_have_the_same_number_of_rows_and_only_the_last_fewer(code
 
 def test_a_line_of_json_is_what_the_readme_says(codes, tmp_path):
     sink = open_sink(str(tmp_path / "codes.jsonl"), 20)
-    sink.write([2**63 - 1, -(2**63)], Codes.known(codes.packed[:2], 20, 4))
+    sink.write([2**63 - 1, -(2**63)], Codes(codes.packed[:2], 20, 4))
     sink.close()
     rows = [json.loads(line) for line in (tmp_path / "codes.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows] == [2**63 - 1, -(2**63)]
@@ -231,7 +231,7 @@ def test_a_full_disk_is_a_sentence(codes):
 def test_indexes_go_on_from_what_was_committed(kind, codes, tmp_path):
     if kind == "faiss":
         pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
-    later = Codes.known(codes.packed, 20, 2)
+    later = Codes(codes.packed, 20, 2)
 
     def opened(bits=20):
         return open_sink(f"{kind}:{tmp_path}/there/sink", bits)
@@ -391,10 +391,10 @@ def test_the_names_of_new_files_and_folders_reach_the_disk(opened, codes, monkey
 
 
 def test_epochs_without_room_are_refused_and_change_nothing(opened, codes):
-    sink, late = opened(), Codes.known(codes.packed, 20, 2**31)
+    sink, late = opened(), Codes(codes.packed, 20, 2**31)
     with pytest.raises(InputError, match=r"epoch 2147483648, and this sink takes epochs up to"):
         sink.write(np.arange(500), late)
-    fill(sink, Codes.known(codes.packed, 20, 2**31 - 1)).close()
+    fill(sink, Codes(codes.packed, 20, 2**31 - 1)).close()
     assert sink.rows == 500
 
 

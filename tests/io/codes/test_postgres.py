@@ -99,7 +99,7 @@ def test_a_server_that_restarts_is_waited_for(postgres_server, postgres_url, tab
 
 def test_a_server_that_stays_away_is_told_in_a_sentence(postgres_server, codes):
     url = f"{postgres_server.url}?table=away"
-    sink = open_sink(url, 20, patience=1)
+    sink = open_sink(url, 20, retry_seconds=1)
     sink.write(np.arange(100), codes[:100])
     sink.commit()
     sink.write(np.arange(100, 200), codes[100:200])
@@ -253,7 +253,7 @@ def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes):
     name, ask = table
     ask(f"CREATE VIEW v_{name} AS SELECT 1::bigint AS id, B'1'::bit(20) AS code, 0 AS epoch")
     try:
-        sink = open_sink(f"{postgres_url}?table=v_{name}", 20, patience=3600)
+        sink = open_sink(f"{postgres_url}?table=v_{name}", 20, retry_seconds=3600)
         sink.write([1], codes[:1])
         with pytest.raises(StorageError, match=r"table v_\w+ cannot be written: "):
             sink.commit()
@@ -264,7 +264,7 @@ def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes):
 def test_epochs_without_room_are_refused(postgres_url, table, codes):
     sink = open_sink(f"{postgres_url}?table={table[0]}", 20)
     with pytest.raises(InputError, match="epoch 2147483648, and this sink takes epochs up to"):
-        sink.write([1], sb.Codes.known(codes.packed[:1], 20, 2**31))
+        sink.write([1], sb.Codes(codes.packed[:1], 20, 2**31))
     sink.close()
 
 

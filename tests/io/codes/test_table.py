@@ -14,8 +14,13 @@ def test_an_index_comes_back_from_parquet(bits, tmp_path):
         codes = Codes.from_bits(rng.random((50, bits)) < 0.5, epoch)
         index.add(codes, rng.permutation(50) + 100 * epoch)
     to_parquet(index, tmp_path / "codes.parquet")
-    back = from_parquet(tmp_path / "codes.parquet", method="scan")
-    assert (back.bits, back.epochs, back.method, list(back)) == (bits, (0, 3), "scan", list(index))
+    back = from_parquet(tmp_path / "codes.parquet", strategy="scan")
+    assert (back.bits, back.epochs, back.strategy, list(back)) == (
+        bits,
+        (0, 3),
+        "scan",
+        list(index),
+    )
     for (ids, codes), (ids_back, codes_back) in zip(index.coded(), back.coded(), strict=True):
         assert np.array_equal(ids, ids_back)
         assert codes == codes_back

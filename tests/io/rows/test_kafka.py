@@ -127,7 +127,7 @@ def test_a_broker_that_comes_back_is_read_on_from(kafka_cluster):
 def test_a_broker_that_stays_away_is_told_in_a_sentence(kafka_cluster, monkeypatch):
     monkeypatch.setattr("streambits.io.rows.kafka.ANSWER", 1)
     name = kafka_cluster.new(payloads(10), payloads(10))
-    source = KafkaSource(kafka_cluster.servers, name, patience=1)
+    source = KafkaSource(kafka_cluster.servers, name, retry_seconds=1)
     chunks = source.read()
     first = next(chunks)
     kafka_cluster.stop()
@@ -246,10 +246,10 @@ class Fake:
 def fake(monkeypatch):
     """fake(...): a source whose client is a Fake."""
 
-    def of(*logs, patience=0, **odd):
+    def of(*logs, retry_seconds=0, **odd):
         client = Fake(dict(enumerate(map(list, logs))), **odd)
         monkeypatch.setattr(kafka, "Consumer", client)
-        return KafkaSource("host", "topic", patience=patience), client
+        return KafkaSource("host", "topic", retry_seconds=retry_seconds), client
 
     return of
 
@@ -272,7 +272,7 @@ def test_partitions_are_read_by_their_numbers_however_they_are_listed(fake):
     assert all_of(source.read())[0] == ids_of(0, 0, 1) + ids_of(1, 0, 1) + ids_of(2, 0, 1)
 
 
-def test_a_partition_that_gives_nothing_ends_the_patience(fake):
+def test_a_partition_that_gives_nothing_ends_the_retry(fake):
     source, client = fake([], ends={0: 5})
     with pytest.raises(UnreachableError, match="no message comes"):
         list(source.read())

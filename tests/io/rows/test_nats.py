@@ -185,7 +185,7 @@ def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
 
 def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
     name = nats_server.new(payloads(30))
-    source = NatsSource(nats_server.url, name, batch=10, patience=1)
+    source = NatsSource(nats_server.url, name, batch=10, retry_seconds=1)
     chunks = source.read()
     first = next(chunks)
     nats_server.stop()
@@ -219,7 +219,7 @@ def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
 
 
 def test_passwords_are_not_shown():
-    source = NatsSource("nats://me:secret@127.0.0.1:1", "rows", patience=0)
+    source = NatsSource("nats://me:secret@127.0.0.1:1", "rows", retry_seconds=0)
     assert source.name == "nats://127.0.0.1:1/rows"
     with pytest.raises(UnreachableError) as caught:
         next(source.read())

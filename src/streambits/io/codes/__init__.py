@@ -43,7 +43,9 @@ ENDINGS = {
 }
 
 
-def open_sink(target: str, bits: int, *, patience: float | None = None, **options: Any) -> Sink:
+def open_sink(
+    target: str, bits: int, *, retry_seconds: float | None = None, **options: Any
+) -> Sink:
     """The sink that a text names.
 
     | target | where codes of `bits` bits go |
@@ -55,12 +57,12 @@ def open_sink(target: str, bits: int, *, patience: float | None = None, **option
     | file.faiss, or faiss:file | a binary index of FAISS |
     | postgresql://user@host/database?table=name | a table with a column for pgvector |
 
-    patience: seconds to wait for a database that goes away; files do not. options: those of the
-    sink's class. What needs a package that is not installed says so.
+    retry_seconds: how long a database that goes away is waited for. options: those of the sink's
+    class. What needs a package that is not installed says so.
     """
     kind, path = _kind(target)
-    if patience is not None and kind in SERVERS:
-        options["patience"] = patience
+    if retry_seconds is not None and kind in SERVERS:
+        options["retry_seconds"] = retry_seconds
     module = import_module(f"streambits.io.codes.{kind}")
     sink: Sink = getattr(module, CLASSES[kind])(path, bits, **options)
     return sink

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from streambits._digests import Digest
 from streambits._files import replacing
 from streambits.errors import StorageError
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
@@ -27,7 +28,7 @@ Ids = NDArray[np.int64]
 Packed = NDArray[np.uint8]
 
 
-def write_codes(coded: Iterable[Coded], bits: int, path: str | Path) -> None:
+def write_codes(coded: Iterable[CodeBatch], bits: int, path: str | Path) -> None:
     """Ids and codes of `bits` bits into one file; a crash leaves the old file whole."""
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -43,7 +44,7 @@ def write_codes(coded: Iterable[Coded], bits: int, path: str | Path) -> None:
         writer.add_key_value_metadata({DIGEST: str(found)})
 
 
-def read_codes(path: str | Path, *, bits: int | None = None) -> Iterator[Coded]:
+def read_codes(path: str | Path, *, bits: int | None = None) -> Iterator[CodeBatch]:
     """What a file, or all Parquet files of a folder in the order of their names, hold.
 
     bits: the length of the codes; by default what the file says, or else whole bytes. Each part
@@ -125,13 +126,13 @@ def read_columns(path: Path) -> Iterator[tuple[Ids, Packed, NDArray[np.int32]]]:
         yield _arrays(batch)
 
 
-def _read(path: Path, bits: int | None) -> Iterator[Coded]:
+def _read(path: Path, bits: int | None) -> Iterator[CodeBatch]:
     """The codes of a file, each epoch of a batch by itself."""
     for batch, held in _batches(path):
         ids, packed, epochs = _arrays(batch)
         for epoch in np.unique(epochs):
             some = epochs == epoch
-            yield Coded(ids[some], Codes.known(packed[some], bits or held, int(epoch)))
+            yield CodeBatch(ids[some], Codes(packed[some], bits or held, int(epoch)))
 
 
 def _batches(path: Path) -> Iterator[tuple[Any, int]]:

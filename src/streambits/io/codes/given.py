@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from streambits._arrays import as_ids
 from streambits.errors import InputError
-from streambits.model.codes import Coded, Codes
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 
 LAST = int(np.iinfo(np.int32).max)  # epoch
 
@@ -37,11 +38,11 @@ class Rows(NamedTuple):
     def take(self, which: Any) -> "Rows":
         return Rows(*(column[which] for column in self))
 
-    def coded(self, bits: int) -> list[Coded]:
+    def coded(self, bits: int) -> list[CodeBatch]:
         """The same, in order, as many pieces as needed for one epoch each."""
         cuts = [0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.ids)]
         return [
-            Coded(self.ids[a:b], Codes.known(self.packed[a:b], bits, int(self.epochs[a])))
+            CodeBatch(self.ids[a:b], Codes(self.packed[a:b], bits, int(self.epochs[a])))
             for a, b in pairwise(cuts)
             if b > a
         ]

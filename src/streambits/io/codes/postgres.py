@@ -8,7 +8,7 @@ from typing import Any
 from streambits._arrays import as_count
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.codes.given import Rows, as_given, last_of_each
-from streambits.io.retry import DEFAULT, Patience
+from streambits.io.retry import DEFAULT, Retry
 from streambits.io.urls import Url, secrets_in, shown, shown_value, without
 from streambits.model.codes import Codes, as_bits
 
@@ -45,7 +45,7 @@ class PostgresSink:
     url: postgresql://user@host:port/database?table=name; several hosts, and settings of libpq in
     the query, as libpq takes them. The password is best given as libpq also takes it: in
     PGPASSWORD, in ~/.pgpass or by a service. table: by default what the URL says, or else 'codes';
-    may be schema.table. patience: seconds to wait for the server.
+    may be schema.table. retry: seconds to wait for the server.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PostgresSink:
         *,
         table: str | None = None,
         rows: int = ROWS,
-        patience: float = DEFAULT,
+        retry_seconds: float = DEFAULT,
     ) -> None:
         self.bits, self.size = as_bits(bits), as_count(rows, "rows")
         parts = _parsed(url)
@@ -66,11 +66,11 @@ class PostgresSink:
         self.name = f"{shown(url).partition('?')[0]} table {named}"
         self._asked = sql.Identifier(*_names(self.table, self.name))
         self._name = self._asked  # with its schema, once that is known
-        self.patience = self._patience(patience).seconds
+        self.retry_seconds = self._retry(retry_seconds).seconds
         self._waiting: list[Rows] = []
         self._link: psycopg.Connection[Any] | None = None
         self._ours = False  # whether the table has been locked before
-        self._try(self._patience(0), self._connect)
+        self._try(self._retry(0), self._connect)
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
@@ -85,7 +85,7 @@ class PostgresSink:
         if rows:
             together = Rows.concat(rows)
             once = together.take(last_of_each(together.ids))
-            self._try(self._patience(self.patience), lambda: self._send(once))
+            self._try(self._retry(self.retry_seconds), lambda: self._send(once))
         self._waiting = []
 
     def close(self) -> None:
@@ -98,10 +98,10 @@ class PostgresSink:
             self._link.close()
             self._link = None
 
-    def _patience(self, seconds: float) -> Patience:
-        return Patience(seconds, self.name, self._secrets)
+    def _retry(self, seconds: float) -> Retry:
+        return Retry(seconds, self.name, self._secrets)
 
-    def _try(self, patience: Patience, work: Callable[[], object]) -> None:
+    def _try(self, retry: Retry, work: Callable[[], object]) -> None:
         """Do it, again and again where the reason may pass; then what was sent is sent again."""
         while True:
             try:
@@ -111,16 +111,16 @@ class PostgresSink:
                 said = without(error.diag.message_primary or error, self._secrets)
                 if not _may_pass(error):
                     raise StorageError(f"{self.name} cannot be written: {said}") from error
-                patience.wait(said)
+                retry.wait(said)
             except _HeldError as error:
                 self._drop()
                 if not self._ours:
                     raise StorageError(
                         f"{error}: wait until it is done, or choose another table"
                     ) from error
-                patience.wait(error)  # it may be our own session, which the server takes for alive
+                retry.wait(error)  # it may be our own session, which the server takes for alive
             else:
-                patience.answered()
+                retry.answered()
                 return
 
     def _connect(self) -> psycopg.Connection[Any]:

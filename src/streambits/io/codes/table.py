@@ -13,7 +13,7 @@ def to_parquet(index: HammingIndex, path: str | Path) -> None:
 
 
 def from_parquet(
-    path: str | Path, *, bits: int | None = None, method: str = "auto"
+    path: str | Path, *, bits: int | None = None, strategy: str = "auto"
 ) -> HammingIndex:
     """An index of the codes in a file, or in all Parquet files of a folder.
 
@@ -21,7 +21,7 @@ def from_parquet(
     """
     index: HammingIndex | None = None
     for ids, codes in read_codes(path, bits=bits):
-        index = index or HammingIndex(codes.bits, method=method)
+        index = index or HammingIndex(codes.bits, strategy=strategy)
         index.add(codes, ids)
     if index is None:
         raise StorageError(f"{path} has no codes")

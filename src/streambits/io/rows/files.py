@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streambits.errors import InputError, StreambitsError
-from streambits.io.protocols import Chunk
 from streambits.io.rows.handles import Print, before, change, fingerprint
 from streambits.io.rows.parts import At, Layout, Options, Reader, reading
 from streambits.io.rows.stdin import StandardInput
+from streambits.model.batches import RowBatch
 
 
 class Files:
@@ -49,7 +49,7 @@ class Files:
             "ids": self._options.ids,
         }
 
-    def read(self, offset: Any = None) -> Iterator[Chunk]:
+    def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Chunks from the beginning or from an offset, a file after the other."""
         start, count, at = self._place(offset)
         first: Layout | None = None
@@ -65,7 +65,7 @@ class Files:
                 place: dict[str, Any] = {"file": number, "count": count, **part.at}
                 if isinstance(reader.handle, StandardInput):
                     place["digest"] = reader.handle.digest()
-                yield Chunk(ids, part.rows, place, part.rejects)
+                yield RowBatch(ids, part.rows, place, part.rejects)
             at = None
 
     def evidence(self, offset: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.protocols import Chunk, Reject
-from streambits.io.retry import DEFAULT, Patience
+from streambits.io.retry import DEFAULT, Retry
 from streambits.io.rows.messages import Message, Parser
 from streambits.io.urls import Url, secrets_in, shown, without
+from streambits.model.batches import Reject, RowBatch
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -52,8 +52,8 @@ class KafkaSource:
     that go away are waited for. Messages that were removed before they were read are a reject.
 
     servers: host:port, several with commas between. batch: most messages at a time.
-    patience: seconds to wait for a broker. config: more for the client, such as security.protocol;
-    its names are librdkafka's. The rest: see `Parser`.
+    retry_seconds: how long a broker is waited for. config: more for the client, such as
+    security.protocol; its names are librdkafka's. The rest: see `Parser`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class KafkaSource:
         batch: int = 1024,
         follow: bool = False,
         idle: float | None = None,
-        patience: float = DEFAULT,
+        retry_seconds: float = DEFAULT,
         config: Mapping[str, Any] | None = None,
         **parsing: Any,
     ) -> None:
@@ -77,7 +77,7 @@ class KafkaSource:
         self.secrets = secrets_in(f"kafka://{servers}") + tuple(
             str(value) for name, value in self.config.items() if any(s in name for s in SECRET)
         )
-        self.patience = self.waiting(patience).seconds
+        self.retry_seconds = self.waiting(retry_seconds).seconds
         self._parser = Parser(**parsing)
         self._lag: int | None = None
 
@@ -102,9 +102,9 @@ class KafkaSource:
     def length(self) -> None:
         """Not known: a topic grows."""
 
-    def waiting(self, seconds: float | None = None) -> Patience:
-        """Patience for the brokers, by default as much as this was given."""
-        return Patience(self.patience if seconds is None else seconds, self.name, self.secrets)
+    def waiting(self, seconds: float | None = None) -> Retry:
+        """Retry for the brokers, by default as much as this was given."""
+        return Retry(self.retry_seconds if seconds is None else seconds, self.name, self.secrets)
 
     @property
     def lag(self) -> int | None:
@@ -120,7 +120,7 @@ class KafkaSource:
         finally:
             link.close()
 
-    def read(self, offset: Any = None) -> Iterator[Chunk]:
+    def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Chunks from the oldest messages of the topic, or from an offset."""
         at = offset or {"next": {}, "end": {}}
         parser = self._parser.again(at.get("columns"))
@@ -201,7 +201,7 @@ class _Link:
 
     def stretch(self, partition: int, end: int) -> Iterator[Some]:
         """A partition from where it is up to an end."""
-        patience = self.source.waiting()
+        retry = self.source.waiting()
         while self.places.get(partition, 0) < end:
             gone, well = self._start(partition, end), True
             if gone:
@@ -213,9 +213,9 @@ class _Link:
                 if messages:
                     yield messages, ()
                 if self.places[partition] > start:
-                    patience.answered()
+                    retry.answered()
                 else:
-                    patience.wait(self.reason)
+                    retry.wait(self.reason)
 
     def _start(self, partition: int, end: int) -> tuple[Reject, ...]:
         """Go to the place in a partition; gives what is no longer there."""
@@ -263,15 +263,15 @@ class _Link:
         return self._consumer.list_topics(self.source.topic, timeout=ANSWER)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """Ask until there is an answer, as long as patience lasts."""
-        patience = self.source.waiting()
+        """Ask until there is an answer, until the deadline."""
+        retry = self.source.waiting()
         while True:
             try:
                 answer = question()
             except KafkaException as error:
-                patience.wait(_said(error))
+                retry.wait(_said(error))
             else:
-                patience.answered()
+                retry.answered()
                 return answer
 
     def _note(self, error: KafkaError) -> None:

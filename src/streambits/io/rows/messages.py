@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import LARGEST, as_choice, as_count
 from streambits.io.bad_rows import fault, id_fault
-from streambits.io.protocols import Chunk, Reject
+from streambits.model.batches import Reject, RowBatch
 
 FORMATS = ("json", "f4")
 SHOWN = 200  # characters of a message that cannot be used
@@ -61,7 +61,7 @@ class Parser:
 
     def chunk(
         self, messages: Iterable[Message], place: dict[str, Any], lost: Iterable[Reject] = ()
-    ) -> Chunk:
+    ) -> RowBatch:
         """The rows of messages in their order.
 
         place: where to go on, to which the columns are added; lost: rejects that come first.
@@ -78,7 +78,7 @@ class Parser:
         dtype = np.float32 if self.format == "f4" else np.float64
         held = np.array(rows, dtype) if rows else np.empty((0, self.columns or 0), dtype)
         offset = {**place, "columns": self.columns}
-        return Chunk(np.array(ids, np.int64), held, offset, tuple(rejects))
+        return RowBatch(np.array(ids, np.int64), held, offset, tuple(rejects))
 
     def _row(self, message: Message) -> tuple[int, NDArray[Any]]:
         if not message.data:

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.protocols import Chunk, Reject
-from streambits.io.retry import DEFAULT, Patience
+from streambits.io.retry import DEFAULT, Retry
 from streambits.io.rows.loop import Loop
 from streambits.io.rows.messages import Message, Parser
 from streambits.io.urls import Url, secrets_in, shown, without
+from streambits.model.batches import Reject, RowBatch
 
 try:
     import nats
@@ -46,7 +46,7 @@ class NatsSource:
     server: its URL, or several with commas between. stream: its name. subject: only these.
     batch: most messages at a time, which bounds the memory. By default reading ends at the
     message that was the last one when it began; with follow=True it does not end, and with `idle`
-    it ends after so many seconds without a message. patience: seconds to wait for the server.
+    it ends after so many seconds without a message. retry_seconds: seconds to wait for the server.
     options: more for `nats.connect`, such as user_credentials. The rest: see `Parser`.
     """
 
@@ -59,7 +59,7 @@ class NatsSource:
         batch: int = 1024,
         follow: bool = False,
         idle: float | None = None,
-        patience: float = DEFAULT,
+        retry_seconds: float = DEFAULT,
         options: Mapping[str, Any] | None = None,
         **parsing: Any,
     ) -> None:
@@ -75,7 +75,7 @@ class NatsSource:
         self.name = f"{shown(url).rstrip('/')}/{stream}"
         hidden = [self.options.get(name) for name in ("password", "token")]
         self.secrets = secrets_in(url) + tuple(text for text in hidden if isinstance(text, str))
-        self.patience = self.waiting(patience).seconds
+        self.retry_seconds = self.waiting(retry_seconds).seconds
         self._parser = Parser(**parsing)
         self._lag: int | None = None
 
@@ -99,9 +99,9 @@ class NatsSource:
     def length(self) -> None:
         """Not known: a stream grows."""
 
-    def waiting(self, seconds: float | None = None) -> Patience:
-        """Patience for the server, by default as much as this was given."""
-        return Patience(self.patience if seconds is None else seconds, self.name, self.secrets)
+    def waiting(self, seconds: float | None = None) -> Retry:
+        """Retry for the server, by default as much as this was given."""
+        return Retry(self.retry_seconds if seconds is None else seconds, self.name, self.secrets)
 
     @property
     def lag(self) -> int | None:
@@ -122,7 +122,7 @@ class NatsSource:
         found = {"nats": self.stream, "subject": self.subject, "created": created}
         return found | self._parser.identity()
 
-    def read(self, offset: Any = None) -> Iterator[Chunk]:
+    def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Chunks from the first message of the stream, or from an offset.
 
         An offset also says where its reading was to end, so going on ends there too; if that is
@@ -146,17 +146,17 @@ class NatsSource:
     def _batches(
         self, loop: Loop, reader: "_Reader"
     ) -> Iterator[tuple[list[Message], tuple[Reject, ...]]]:
-        patience, heard = self.waiting(), time.monotonic()
+        retry, heard = self.waiting(), time.monotonic()
         while not reader.finished:
             try:
                 messages, lost = loop.do(reader.fetch())
             except LOST as error:
                 loop.do(reader.close())
                 if not reader.opened:
-                    raise patience.unreachable(reader.reason or error) from error
-                patience.wait(reader.reason or error)
+                    raise retry.unreachable(reader.reason or error) from error
+                retry.wait(reader.reason or error)
                 continue
-            patience.answered()
+            retry.answered()
             if messages or lost:
                 yield messages, lost
                 heard = time.monotonic()

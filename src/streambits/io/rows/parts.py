@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from streambits._arrays import LARGEST, as_rows
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.bad_rows import fault
-from streambits.io.protocols import Reject
 from streambits.io.rows.handles import Handle
+from streambits.model.batches import Reject
 
 TEXT = 200  # characters of a bad row that are kept
 At = dict[str, int]

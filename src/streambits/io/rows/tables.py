@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID
 from streambits.io.bad_rows import fault, id_fault
-from streambits.io.protocols import Reject
 from streambits.io.rows.parts import TEXT, At, Layout, Part, float_type, sift
+from streambits.model.batches import Reject
 
 FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's, and NumPy's
 Taken = tuple[NDArray[Any], NDArray[np.int64] | None]

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from streambits.io.protocols import Reject
 from streambits.io.rows.handles import Handle
 from streambits.io.rows.lines import Block, Lines
 from streambits.io.rows.parts import TEXT, At, Layout, Options, Part, reading, sift
 from streambits.io.rows.tables import Taken, take
+from streambits.model.batches import Reject
 
 LOOK = 64  # lines at a time, to find one that is good
 
