@@ -25,7 +25,7 @@ from streambits.jobs.online import Online
 from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.methods.settings import Settings
 
 BITS, EVERY, COMMIT = 32, 600, 24_000
 

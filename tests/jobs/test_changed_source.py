@@ -13,7 +13,7 @@ from streambits.jobs.learning import Learning
 from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.methods.settings import Settings
 
 
 @pytest.fixture

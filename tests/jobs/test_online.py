@@ -12,7 +12,7 @@ from streambits.jobs.folder import Folder
 from streambits.jobs.online import Online
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.methods.settings import Settings
 
 SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).filled()
 

@@ -22,7 +22,7 @@ from streambits.jobs.online import Online
 from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 
 DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)

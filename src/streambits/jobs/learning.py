@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from streambits.errors import InputError
-from streambits.jobs.settings import Settings, first_rows
 from streambits.jobs.work import Ids, Rows
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch
 from streambits.model.learner import Learner
 from streambits.storage import save
@@ -72,3 +72,13 @@ class Learning:
     def save(self, folder: Path) -> None:
         if self.learner is not None:
             save(self.learner, folder / "model.safetensors")
+
+
+def first_rows(batches: list[Rows], count: int) -> list[Rows]:
+    """The first `count` rows of batches, in batches."""
+    found = []
+    for rows in batches:
+        if count > 0:
+            found.append(rows[:count])
+        count -= len(rows)
+    return found

@@ -6,8 +6,8 @@ from typing import Any
 
 from streambits.epochs.coder_set import CoderSet
 from streambits.jobs.learning import Learning
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Ids, Rows
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch
 from streambits.model.learner import Learner
 from streambits.online import OnlineEncoder
@@ -30,7 +30,7 @@ class Online(Learning):
         self._keep_epochs, self._retired = keep_epochs, False
 
     def _begin(self, learner: Learner) -> None:
-        refresh = self.settings.refresh or "auto"
+        refresh = self.settings.refresh
         self._online = OnlineEncoder(learner, refresh=refresh, coders=self.coders)
 
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
