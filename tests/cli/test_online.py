@@ -71,7 +71,6 @@ def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["rows.csv", "--out", "job"],
         ["rows.csv", "--bits", "8"],
         ["--bits", "8", "--out", "job"],
         ["rows.csv", *SETTINGS, "--out", "job", "--epochs", "sometimes"],

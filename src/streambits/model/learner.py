@@ -401,9 +401,11 @@ class Learner:
 
     def _projected(self, matrix: Array) -> Array:
         """The features of the sample, along the columns of a matrix."""
-        parts = [
-            double(self.features(rows)) @ matrix for rows in blocks(self._sample_rows(), BLOCK)
-        ]
+
+        def work(rows: Array) -> Array:
+            return double(self.features(rows)) @ matrix
+
+        parts = list(ordered_map(work, list(blocks(self._sample_rows(), BLOCK))))
         return array_namespace(matrix).concat(parts, axis=0)
 
     # Keeping
