@@ -57,8 +57,8 @@ class AddsInsteadOfShrinking(sb.FrequentDirections):
 
 
 class ForgetsTheMeanCorrection(sb.Gram):
-    def _take(self, part, shift):
-        super()._take(part, shift[:0])
+    def _accumulate(self, contribution, correction):
+        super()._accumulate(contribution, correction[:0])
 
 
 class TripsOverSeven(sb.Gram):
