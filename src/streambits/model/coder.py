@@ -164,7 +164,7 @@ class Coder:
         xp = array_namespace(features)
         unit = self._single if features.dtype == xp.float32 else self._double
         rounding = float(xp.finfo(features.dtype).eps) / 2
-        relative = self.features.noise(rows) + 2 * features.shape[1] ** 0.5 * rounding
+        relative = self.features.noise(rows, features) + 2 * features.shape[1] ** 0.5 * rounding
         length = xp.sqrt(xp.vecdot(features, features))
         return unit(features), length * relative + 4 * rounding * unit.farthest
 

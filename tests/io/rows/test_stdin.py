@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import FORMATS, open_source
@@ -34,7 +34,7 @@ def test_it_passes_the_kit(write, gather, tmp_path, standard_input, name):
         standard_input(content)
         return open_source("-", format=KINDS[name], rows=6)
 
-    run(CHECKS, fresh)
+    run_checks(CHECKS, fresh)
     good = np.isfinite(rows).all(axis=1)
     ids, found, _ = gather(fresh().read())
     assert ids == np.flatnonzero(good).tolist()
