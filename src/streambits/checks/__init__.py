@@ -83,7 +83,7 @@ def check_index(index_factory: Callable[[], Any], codes: Codes) -> None:
 def check_source(source_factory: Callable[[], Source]) -> None:
     """Run all checks of `checks.sources`.
 
-    source_factory: makes the source anew, of the same rows: three chunks or more.
+    source_factory: makes the source anew, of the same rows: three batches or more.
     """
     run(_sources.CHECKS, source_factory)
 
