@@ -7,10 +7,11 @@ import typer
 
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run, summarise, watching
+from streambits.cli.opening import names
 from streambits.errors import StorageError
 from streambits.io.protocols import Source
+from streambits.io.rows import open_source
 from streambits.jobs.encoding import Encoding, coder_of
-from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
 from streambits.jobs.stdout import StandardOutput
@@ -64,9 +65,15 @@ def encode(
         raise typer.BadParameter("--rejects is for --skip-bad without --out")
     coder, digest = coder_of(model)
     work = Encoding(coder, str(model))
-    accept = changed_source == options.Changed.accept
-    source = open_any(
-        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    source = open_source(
+        sources,
+        columns=names(columns),
+        ids=ids,
+        format=format_,
+        follow=follow,
+        idle=idle,
+        retry_seconds=retry_seconds,
+        accept_changes=changed_source == options.Changed.accept,
     )
     told = Told(as_json, quiet, log_json, metrics_port)
     if here:

@@ -9,9 +9,9 @@ from streambits.cli.describing import Facts, describe, of_codes
 from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in
 from streambits.errors import StorageError
+from streambits.io.rows import BROKERS
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import description
-from streambits.jobs.open import BROKERS
 from streambits.storage import load
 
 LEARNING = ("learn", "online")  # verbs that leave a model

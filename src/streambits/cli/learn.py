@@ -2,8 +2,9 @@
 
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run
+from streambits.cli.opening import names
+from streambits.io.rows import open_source
 from streambits.jobs.learning import Learning
-from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.run import Pace
 from streambits.methods.settings import Settings
 
@@ -60,9 +61,15 @@ def learn(
         seed=seed,
     ).checked()
     plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
-    accept = changed_source == options.Changed.accept
-    source = open_any(
-        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    source = open_source(
+        sources,
+        columns=names(columns),
+        ids=ids,
+        format=format_,
+        follow=follow,
+        idle=idle,
+        retry_seconds=retry_seconds,
+        accept_changes=changed_source == options.Changed.accept,
     )
     plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

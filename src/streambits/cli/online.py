@@ -2,8 +2,9 @@
 
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run
+from streambits.cli.opening import names
+from streambits.io.rows import open_source
 from streambits.jobs.online import Online
-from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.run import Pace
 from streambits.methods.settings import Settings
 
@@ -64,9 +65,15 @@ def online(
         seed=seed,
         refresh=refresh or "auto",
     ).checked()
-    accept = changed_source == options.Changed.accept
-    source = open_any(
-        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    source = open_source(
+        sources,
+        columns=names(columns),
+        ids=ids,
+        format=format_,
+        follow=follow,
+        idle=idle,
+        retry_seconds=retry_seconds,
+        accept_changes=changed_source == options.Changed.accept,
     )
     plain, work = settings.plain(), Online(settings, keep_epochs)
     plan = Plan("online", source, work, plain, out, bits, to, skip_bad, retry_seconds=retry_seconds)
