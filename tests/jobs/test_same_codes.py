@@ -8,6 +8,8 @@ import pytest
 import streambits as sb
 from streambits.io.codes.code_files import read_codes
 
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+
 SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]
 
 
