@@ -129,7 +129,7 @@ def test_coders_are_measured_at_their_own_length_only(learner):
     got = sb.evaluate(learner.coder(), BASE, queries=QUERIES, lengths=(16,))
     assert "evaluate the learner" in got.lengths[0].reason
     coders = sb.CoderSet()
-    coders.note(learner.coder(), BASE, learner.coder().encode(BASE))
+    coders.record(learner.coder(), BASE, learner.coder().encode(BASE))
     assert sb.evaluate(coders, BASE, queries=QUERIES, lengths=()).model == got.model
 
 

@@ -131,7 +131,7 @@ def encoded(
 
     bring(coder, batches(), index)
     if sample.seen:
-        coders.note(coder, sample.rows, coder.encode(sample.rows))
+        coders.record(coder, sample.rows, coder.encode(sample.rows))
     return coders
 
 
