@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
 from streambits.model.batches import Reject, RowBatch
@@ -199,13 +199,13 @@ BROKEN = {
 
 
 def test_a_plain_source_passes():
-    run(CHECKS, Plain)
+    run_checks(CHECKS, Plain)
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_caught(kind):
     with np.errstate(all="ignore"), pytest.raises(AssertionError, match=f"^{BROKEN[kind]}"):
-        run(CHECKS, kind)
+        run_checks(CHECKS, kind)
 
 
 def test_every_check_has_something_that_it_catches():

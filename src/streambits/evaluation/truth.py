@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import squared_distances
+
 BLOCK = 100  # queries at a time
 EPS = 64 * float(np.finfo(np.float64).eps)
 
@@ -78,10 +80,9 @@ def find(
 def _squared_blocks(rows: NDArray[Any], queries: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
     """Squared distances of some queries at a time to all rows; to themselves NaN."""
     shifted = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
-    squares = np.vecdot(shifted, shifted)
     for start in range(0, len(queries), BLOCK):
         some = queries[start : start + BLOCK]
-        squared = squares[some, None] + squares - 2 * (shifted[some] @ shifted.T)
+        squared = squared_distances(shifted[some], shifted)
         squared[np.arange(len(some)), some] = np.nan  # within nothing, and sorted last
         yield squared
 
@@ -124,12 +125,12 @@ def true_neighbours(rows: NDArray[Any], queries: NDArray[Any], k: int) -> NDArra
     """
     centre = rows.mean(axis=0, dtype=np.float64)
     shifted, asked = rows - centre, queries - centre
-    squares = np.vecdot(shifted, shifted)
+    largest = np.vecdot(shifted, shifted).max()
     near = np.empty((len(queries), len(rows)), np.bool_)
     for start in range(0, len(queries), BLOCK):
         some = asked[start : start + BLOCK]
-        squared = np.vecdot(some, some)[:, None] + squares - 2 * (some @ shifted.T)
+        squared = squared_distances(some, shifted)
         farthest = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
-        rounding = EPS * (np.vecdot(some, some)[:, None] + squares.max())
+        rounding = EPS * (np.vecdot(some, some)[:, None] + largest)
         near[start : start + BLOCK] = squared <= farthest + rounding
     return near

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from streambits._arrays import Array, as_count, as_number, double, to_numpy
+from streambits._arrays import Array, as_count, as_number, double, squared_distances, to_numpy
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 
@@ -107,9 +107,7 @@ def _centred(landmarks: Array) -> Array:
 def _typical(rows: Array, start: int, place: int | None) -> float:
     """Sum over a block of rows of the distance to the neighbour, or of the mean distance."""
     block = rows[start : start + BLOCK]
-    squares = np.vecdot(rows, rows)
-    squared = squares[start : start + BLOCK, None] + squares[None, :] - 2 * (block @ rows.T)
-    np.maximum(squared, 0, out=squared)
+    squared = np.maximum(squared_distances(block, rows), 0)
     here = np.arange(len(block))
     squared[here, start + here] = 0
     if place is None:
