@@ -11,7 +11,7 @@ import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
 from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError
-from streambits.evaluation.quality import bits_changed
+from streambits.evaluation.bits import bits_changed
 
 
 def affinities(rows, features):
