@@ -14,9 +14,10 @@ from streambits.cli import progress
 from streambits.cli.models import CODERS, KEPT, MODEL, as_coder, check_width, find_model, open_model
 from streambits.cli.opening import names
 from streambits.cli.tune import draw
-from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
+from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS
 from streambits.evaluation.evaluate import evaluate as measure
-from streambits.evaluation.page import headings, write_page
+from streambits.evaluation.page import write_page
+from streambits.evaluation.result import Evaluation, headings, table_rows
 from streambits.io.rows import open_source
 
 FIRST = (MODEL, CODERS, KEPT)  # a learner, if there is one: it can be learned at other lengths
