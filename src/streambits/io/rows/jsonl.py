@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streambits.io.bad_rows import BadRowError, why_bad, why_bad_id
-from streambits.io.rows.files import Layout, ReadOptions, refuse_guess
+from streambits.io.rows.files import Layout, ReadOptions, is_coordinate, refuse_guess
 from streambits.io.rows.text import LineParser, TextReader, joined
 
 
@@ -98,6 +98,8 @@ class JsonParser:
         if len(lists) == 1:
             return lists
         numbers = tuple(name for name in others if not why_bad([value[name]]))
+        if not any(map(is_coordinate, numbers)):  # a bad row of a file of lists, which has an id
+            return ()
         refuse_guess(numbers, self._path)
         return numbers
 
