@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from paper import datasets
 from paper.datasets import Rows
-from streambits.jobs.online import Online
 from streambits.jobs.settings import Settings
+from streambits.jobs.work import Online
 from streambits.model.batches import CodeBatch
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
@@ -25,8 +25,10 @@ def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.b
     coded: list[CodeBatch] = []
     for start in range(0, len(rows), CHUNK):
         some = rows[start : start + CHUNK]
-        coded += work.take(np.arange(start, start + len(some)), some)
-    last = [part for part in (*coded, *work.rest()) if part.codes.epoch == work.coders.newest.epoch]
+        coded += work.process(np.arange(start, start + len(some)), some)
+    last = [
+        part for part in (*coded, *work.finish()) if part.codes.epoch == work.coders.newest.epoch
+    ]
     ids = np.concatenate([part.ids for part in last])
     return ids, np.concatenate([part.codes.unpack() for part in last])
 

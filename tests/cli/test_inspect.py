@@ -10,7 +10,7 @@ from streambits._digests import seal
 from streambits._locks import Lock
 from streambits.cli.plot import plot
 from streambits.io.codes.table import from_parquet
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Checkpoint
 
 
 def test_a_learner(command, job):

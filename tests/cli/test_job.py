@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.cli import job as shared
 from streambits.io.codes import open_sink
+from streambits.jobs import job
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def opened(monkeypatch, tmp_path):
         found.append((target, options))
         return open_sink(str(tmp_path / "codes.jsonl"), bits)
 
-    monkeypatch.setattr(shared, "open_sink", opening)
+    monkeypatch.setattr(job, "open_sink", opening)
     return found
 
 

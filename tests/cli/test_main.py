@@ -163,3 +163,25 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     assert b"hunter2secret" not in seen
     assert b"postgresql://127.0.0.1:1/codes" in seen
     assert b"rows.npy" in seen
+
+
+WITHOUT_FCNTL = """
+import sys
+sys.modules["fcntl"] = None
+import typer
+from streambits.cli import main as cli
+for verb in typer.main.get_command(cli.app).commands:
+    sys.argv = ["streambits", verb, "--help"]
+    try:
+        cli.main()
+    except SystemExit as stopped:
+        assert not stopped.code, verb
+"""
+
+
+def test_every_verb_has_help_on_a_system_without_locks():
+    """Windows has no fcntl; only a job needs it."""
+    command = [sys.executable, "-c", WITHOUT_FCNTL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: streambits ") >= 11

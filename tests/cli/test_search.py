@@ -14,7 +14,7 @@ from rich.console import Console
 import streambits as sb
 from streambits.cli import search as verb
 from streambits.io.codes.table import from_parquet
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 

@@ -18,8 +18,8 @@ import typer
 from typer.main import get_command
 
 import streambits as sb
+import streambits.jobs.job
 import streambits.jobs.reader
-import streambits.jobs.run
 from paper import runs
 from paper.measure import Cell
 from streambits.cli import chosen
@@ -437,7 +437,7 @@ def _codes_of(folder, kind, asked):
 @contextlib.contextmanager
 def _stopping(wanted):
     """Jobs are asked to stop when they have committed some rows."""
-    tell = streambits.jobs.run.Job._tell
+    tell = streambits.jobs.job.Job._report
 
     def and_stop(job, event, **more):
         if event == "commit" and not job.__dict__.get("asked") and job.rows >= 100:
@@ -445,8 +445,8 @@ def _stopping(wanted):
             signal.raise_signal(signal.SIGTERM)
         return tell(job, event, **more)
 
-    streambits.jobs.run.Job._tell = and_stop if wanted else tell
+    streambits.jobs.job.Job._report = and_stop if wanted else tell
     try:
         yield
     finally:
-        streambits.jobs.run.Job._tell = tell
+        streambits.jobs.job.Job._report = tell

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streambits.jobs.folder import Folder
+from streambits.jobs.folder import JobFolder
 
 FORKS = """
 import contextlib, json, os, signal, sys, time
@@ -170,7 +170,7 @@ def _committed(folder, rows):
     """Wait until a job has committed so many rows, at most half a minute."""
     found = None
     for _ in range(600):
-        found = Folder(folder, {}).checkpoint()
+        found = JobFolder(folder, {}).checkpoint()
         if found is not None and found.counts["rows"] >= rows:
             return
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Checkpoint
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes

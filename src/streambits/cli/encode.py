@@ -6,14 +6,15 @@ from typing import Annotated
 import typer
 
 from streambits.cli import options
-from streambits.cli.job import Plan, Told, run, summarise, watching
-from streambits.errors import StorageError
+from streambits.cli.job import Told, run, summarise, watching
+from streambits.errors import InputError, StorageError
 from streambits.io.protocols import Source
-from streambits.jobs.encoding import Encoding, coder_of
+from streambits.jobs.job import Job, JobPlan, Pace
+from streambits.jobs.models import open_model
 from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
 from streambits.jobs.stdout import StandardOutput
+from streambits.jobs.work import Encoding
 
 
 def encode(
@@ -62,7 +63,13 @@ def encode(
         raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
     if rejects and not (skip_bad and here):
         raise typer.BadParameter("--rejects is for --skip-bad without --out")
-    coder, digest = coder_of(model)
+    found = open_model(model)
+    if found.live and not here:
+        raise InputError(
+            f"the job in {model} goes on, and its next commit replaces the model: wait until it "
+            f"has ended, or leave --out out"
+        )
+    coder = found.coder
     work = Encoding(coder, str(model))
     accept = changed_source == options.Changed.accept
     source = open_any(
@@ -72,8 +79,8 @@ def encode(
     if here:
         _to_stdout(source, work, Rejects(rejects, skip=skip_bad), told)
         return
-    settings = {"model": digest}
-    plan = Plan(
+    settings = {"model": found.digest}
+    plan = JobPlan(
         "encode",
         source,
         work,

@@ -11,15 +11,13 @@ from rich.table import Table
 import streambits
 from streambits._files import check_writable
 from streambits.cli import progress
-from streambits.cli.models import CODERS, KEPT, MODEL, as_coder, check_width, find_model, open_model
 from streambits.cli.opening import names
 from streambits.cli.tune import draw
 from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
 from streambits.evaluation.evaluate import evaluate as measure
 from streambits.evaluation.page import headings, write_page
 from streambits.io.rows import open_source
-
-FIRST = (MODEL, CODERS, KEPT)  # a learner, if there is one: it can be learned at other lengths
+from streambits.jobs.models import open_model
 
 
 def _lengths(text: str) -> str:
@@ -78,21 +76,20 @@ def evaluate(
     console = progress.stderr()
     if html is not None:
         check_writable(html)
-    path = find_model(str(model), model, FIRST)
-    found = open_model(path)
+    found = open_model(model)
 
     def read(name: str) -> Any:
         source = open_source(name, columns=names(columns), ids=ids, format=format)
         with progress.working(console, f"drawing at most {sample:,} rows from {source.name}"):
             drawn = draw(source, sample, seed, console)
-        check_width(drawn.shape[1], as_coder(found), name, path)
+        found.check_rows(drawn.shape[1], name)
         return drawn
 
     every, asked = read(rows), QUERIES if queries is None else read(queries)
     chosen = [int(part) for part in lengths.split(",") if part.strip()]
     console.print("searching exactly, and by the codes of the model", soft_wrap=True)
     result = measure(
-        found,
+        found.learner() or found.content,  # a learner can be learned at other lengths
         every,
         queries=asked,
         k=k,

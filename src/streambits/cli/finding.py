@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from streambits._arrays import as_ids
 from streambits.cli.code_formats import load_array
-from streambits.cli.models import as_coder, check_width
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.io.protocols import Source
+from streambits.jobs.models import OpenModel
 from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder
 
@@ -33,11 +33,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Finder:
-    """An index, the model of its codes, and what is wanted; path: the file of the model."""
+    """An index, the model of its codes, and what is wanted."""
 
     index: HammingIndex
-    model: CoderSet | Coder
-    path: Path
+    model: OpenModel
     k: int = 10
     real: bool = False
     radius: int | None = None
@@ -45,7 +44,7 @@ class Finder:
 
     def find(self, rows: Any, name: str, k: int | None = None) -> list[Hits]:
         """The hits of each query."""
-        check_width(rows.shape[1], as_coder(self.model), name, self.path)
+        self.model.check_rows(rows.shape[1], name)
         if self.radius is not None:
             codes = {epoch: self._coder(epoch).encode(rows) for epoch in self.index.epochs}
             return self.index.within(codes, self.radius)
@@ -53,18 +52,20 @@ class Finder:
         return [Hits(ids, far) for ids, far in zip(hits.ids, hits.distances, strict=True)]
 
     def _coder(self, epoch: int) -> Coder:
-        if isinstance(self.model, CoderSet):
-            return self.model[epoch]
-        if self.model.epoch != epoch:
+        coders = self.model.coders
+        if isinstance(coders, CoderSet):
+            return coders[epoch]
+        if coders.epoch != epoch:
             raise EpochError(
-                f"there are codes of epoch {epoch}, and {self.path} knows only epoch "
-                f"{self.model.epoch}: name the coders of all epochs (--model coders.safetensors)"
+                f"there are codes of epoch {epoch}, and {self.model.path} knows only epoch "
+                f"{coders.epoch}: name the folder of the job, which has all epochs (--model)"
             )
-        return self.model
+        return coders
 
     def _by_codes(self, rows: Any, k: int) -> Hits:
-        if isinstance(self.model, CoderSet):
-            return self.model.search(self.index, rows, k, allow=self.allow)
+        coders = self.model.coders
+        if isinstance(coders, CoderSet):
+            return coders.search(self.index, rows, k, allow=self.allow)
         codes = {epoch: self._coder(epoch).encode(rows) for epoch in self.index.epochs}
         return self.index.search(codes, k, allow=self.allow)
 

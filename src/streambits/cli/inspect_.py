@@ -15,7 +15,7 @@ from streambits.cli.describing import Facts, describe
 from streambits.cli.job_facts import of_job
 from streambits.cli.opening import kind_of
 from streambits.cli.plot import plot
-from streambits.jobs.differences import named
+from streambits.jobs.folder import named_settings
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
 WORDS = {
@@ -99,7 +99,7 @@ def _said(job: Facts) -> Facts:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         source = f"{files[0][0]}{more}"
     told = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
-    return {**told, **named(job)}
+    return {**told, **named_settings(job)}
 
 
 def _table(title: str, facts: Facts) -> Table:

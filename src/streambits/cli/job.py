@@ -5,23 +5,16 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import typer
 
 import streambits
 from streambits.cli.progress import job_progress
-from streambits.errors import InputError
-from streambits.io.codes import open_sink
-from streambits.io.protocols import Sink, Source
-from streambits.io.urls import is_url, secrets_in, shown
-from streambits.jobs.folder import Folder
-from streambits.jobs.logs import JsonLog, clean
-from streambits.jobs.progress import Progress, Watcher
-from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
-from streambits.jobs.work import Work
+from streambits.io.urls import secrets_in
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import JobPlan, Pace, run_job
+from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
 
 H = TypeVar("H", bound=logging.Handler)
 logger = logging.getLogger("streambits")
@@ -41,50 +34,11 @@ class Told(NamedTuple):
     metrics_port: int | None = None
 
 
-class Plan(NamedTuple):
-    """A job in a folder. settings: what makes it this job; bits: of codes, None if it has none;
-    to: where they go, by default into the folder; names: what the user called some settings;
-    retry_seconds: seconds that a database may be away.
-    """
-
-    verb: str
-    source: Source
-    work: Work
-    settings: dict[str, Any]
-    out: Path
-    bits: int | None = None
-    to: str | None = None
-    skip_bad: bool = False
-    names: dict[str, str] | None = None
-    retry_seconds: float | None = None
-
-
-def run(plan: Plan, pace: Pace, told: Told) -> None:
+def run(plan: JobPlan, pace: Pace, told: Told) -> None:
     """Run a job, or go on with it, and say how it ended."""
-    if is_url(str(plan.out)):
-        raise InputError(f"--out is {shown(str(plan.out))}, a URL, and it must be a folder")
-    with ExitStack() as stack:
-        folder = stack.enter_context(Folder(plan.out, _description(plan), plan.names))
-        watchers = stack.enter_context(watching(plan.verb, told))
-        sink = _sink(plan)
-        rejects = Rejects(plan.out / "rejects.jsonl", skip=plan.skip_bad)
-        job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
-        end = job.run()
-    summarise(plan.verb, end, told, str(plan.out), str(rejects.path))
-
-
-def _sink(plan: Plan) -> Sink | None:
-    if plan.bits is None:
-        return None
-    target = plan.to or f"parquet:{plan.out / 'codes'}"
-    return open_sink(target, plan.bits, retry_seconds=plan.retry_seconds)
-
-
-def _description(plan: Plan) -> dict[str, Any]:
-    target = plan.to and shown(plan.to)
-    sink = {} if plan.bits is None else {"sink": target or "codes"}
-    source = plan.source.identity()
-    return {"verb": plan.verb, "settings": plan.settings, "source": source, **sink}
+    with watching(plan.verb, told) as watchers:
+        end = run_job(plan, pace=pace, watchers=watchers)
+    summarise(plan.verb, end, told, str(plan.out), str(JobFolder(plan.out).rejects_file))
 
 
 @contextmanager
@@ -93,8 +47,6 @@ def watching(verb: str, told: Told) -> Iterator[list[Watcher]]:
     with ExitStack() as stack:
         watchers: list[Watcher] = []
         if told.metrics_port is not None:
-            from streambits.jobs.metrics import Metrics  # noqa: PLC0415 - an extra
-
             metrics = stack.enter_context(Metrics(told.metrics_port))
             watchers.append(metrics)
             if not told.quiet and not told.log_json:
@@ -142,7 +94,7 @@ def summarise(verb: str, end: Progress, told: Told, out: str, rejects: str) -> N
 
 def as_object(verb: str, end: Progress, out: str) -> dict[str, Any]:
     """The same for programs."""
-    found: dict[str, Any] = clean(
+    found: dict[str, Any] = finite(
         {
             "streambits": streambits.__version__,
             "verb": verb,

@@ -4,41 +4,33 @@ from os.path import lexists
 from pathlib import Path
 from typing import Any
 
-from streambits._locks import is_held
 from streambits.cli.describing import Facts, describe, of_codes
-from streambits.cli.models import CODERS, KEPT, MODEL
 from streambits.cli.opening import coded_in
-from streambits.errors import StorageError
-from streambits.jobs.checkpoint import Checkpoint
-from streambits.jobs.folder import description
+from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.open import BROKERS
-from streambits.storage import load
 
 LEARNING = ("learn", "online")  # verbs that leave a model
 
 
-def of_job(folder: Path) -> Facts:
+def of_job(path: Path) -> Facts:
     """Where a job stands, and all that it has made."""
-    told: Facts = {"kind": "job", "job": description(folder) or {}}
-    told["running"] = is_held(folder / "lock")
-    if lexists(folder / KEPT):  # a link that leads nowhere is damage
-        kept = load(folder / KEPT)
-        if not isinstance(kept, Checkpoint):
-            raise StorageError(f"{folder / KEPT} holds a {type(kept).__name__}, no checkpoint")
-        told |= {"finished": _finished(folder, told["job"], kept), "progress": kept.counts}
+    folder = JobFolder(path)
+    told: Facts = {"kind": "job", "job": folder.description() or {}, "running": folder.running}
+    last = folder.checkpoint()
+    if last is not None:
+        told |= {"finished": _finished(folder, told["job"], last), "progress": last.counts}
         told["endless"] = _endless(told["job"].get("source"))
-    if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
-        told["codes"] = of_codes(coded_in(str(folder)))
-    for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
-        if lexists(path):
-            told[name] = describe(str(path))
+    if folder.codes.is_dir() and any(folder.codes.glob("*.parquet")):
+        told["codes"] = of_codes(coded_in(str(path)))
+    for name, file in (("model", folder.model_file), ("coders", folder.coders_file)):
+        if lexists(file):
+            told[name] = describe(str(file))
     return told
 
 
-def _finished(folder: Path, job: Facts, kept: Checkpoint) -> bool | None:
+def _finished(folder: JobFolder, job: Facts, last: Checkpoint) -> bool | None:
     """Whether the source was read to its end, and all is written; None if nobody noted it."""
-    models = (MODEL,) if job.get("verb") in LEARNING else ()
-    return kept.ended and all((folder / name).exists() for name in models)
+    return last.ended and (job.get("verb") not in LEARNING or folder.model_file.exists())
 
 
 def _endless(source: Any) -> bool:

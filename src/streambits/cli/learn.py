@@ -1,11 +1,11 @@
 """`streambits learn`: a model from one pass over a stream; it resumes."""
 
 from streambits.cli import options
-from streambits.cli.job import Plan, Told, run
-from streambits.jobs.learning import Learning
+from streambits.cli.job import Told, run
+from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.open import ReadOptions, open_any
-from streambits.jobs.run import Pace
 from streambits.jobs.settings import LANDMARKS, Settings
+from streambits.jobs.work import Learning
 
 
 def learn(
@@ -64,5 +64,5 @@ def learn(
     source = open_any(
         sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
     )
-    plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
+    plan = JobPlan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

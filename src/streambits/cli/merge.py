@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from streambits.cli import progress
-from streambits.cli.models import learner_file, open_learner
 from streambits.errors import MergeError
+from streambits.jobs.models import learner_file, open_learner
 from streambits.model.learner import Learner
 from streambits.storage import digest, save
 

@@ -1,11 +1,11 @@
 """`streambits online`: every row gets its code before the next is read; it resumes."""
 
 from streambits.cli import options
-from streambits.cli.job import Plan, Told, run
-from streambits.jobs.online import Online
+from streambits.cli.job import Told, run
+from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.open import ReadOptions, open_any
-from streambits.jobs.run import Pace
 from streambits.jobs.settings import LANDMARKS, Settings
+from streambits.jobs.work import Online
 
 
 def online(
@@ -69,5 +69,7 @@ def online(
         sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
     )
     plain, work = settings.plain(), Online(settings, keep_epochs)
-    plan = Plan("online", source, work, plain, out, bits, to, skip_bad, retry_seconds=retry_seconds)
+    plan = JobPlan(
+        "online", source, work, plain, out, bits, to, skip_bad, retry_seconds=retry_seconds
+    )
     run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streambits.jobs.run import Pace
+from streambits.jobs.job import Pace
 from streambits.jobs.settings import LANDMARKS
 
 PACE = Pace()

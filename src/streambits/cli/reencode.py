@@ -1,38 +1,19 @@
 """`streambits reencode`: all codes brought to the newest epoch, from the rows they came from."""
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from streambits._files import sync_folder
 from streambits.cli import progress
-from streambits.cli.models import (
-    CODERS,
-    MODEL,
-    Model,
-    as_coder,
-    check_width,
-    find_model,
-    open_model,
-)
 from streambits.cli.opening import OUTPUTS, names, open_index, write_index
-from streambits.epochs.coder_set import CoderSet
-from streambits.errors import InputError, StorageError
-from streambits.index import HammingIndex
-from streambits.io.codes import open_sink
-from streambits.io.protocols import Source
+from streambits.errors import StorageError
 from streambits.io.rows import open_source
-from streambits.model.coder import Coder
-from streambits.model.learner import Learner
-from streambits.model.sampling import Reservoir
-from streambits.online import reencode as bring
+from streambits.jobs.models import open_model_of
+from streambits.jobs.reencode import reencode_index, write_reencoded
+from streambits.model.batches import Reject
 from streambits.storage import save
 
 
@@ -83,15 +64,22 @@ def reencode(
         raise StorageError(f"{out} exists: name a folder that does not")
     console = progress.stderr()
     rows = open_source(source, columns=names(columns), ids=ids, format=format)
-    path = find_model(where, model, (MODEL,) if renew else (MODEL, CODERS))
-    with progress.working(console, f"opening {where} and {path}"):
-        index, newest = open_index(where), _renewed(open_model(path), path, renew)
+    found = open_model_of(where, model)
+    with progress.working(console, f"opening {where} and {found.path}"):
+        index = open_index(where)
     before = list(index.epochs)
+
+    def left_out(reject: Reject) -> None:
+        console.print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
+
     with progress.working(console, f"encoding the rows of {rows.name}"):
-        coders = encoded(index, rows, as_coder(newest), path, console)
-        (_write_folder if whole else _write_file)(index, newest, coders, out)
+        made = reencode_index(index, rows, found, renew=renew, on_reject=left_out)
+        if whole:
+            write_reencoded(index, made, out)
+        else:
+            write_index(index, out)
         if model_out is not None:
-            save(newest, model_out)
+            save(made.model, model_out)
     told = {"out": str(out), "codes": len(index), "epochs_before": before}
     told["epoch"] = index.epochs[0] if index.epochs else None
     if as_json:
@@ -99,67 +87,3 @@ def reencode(
     else:
         text = f"{out}: {len(index):,} codes, all of epoch {told['epoch']}"
         Console(highlight=False).print(text, soft_wrap=True)
-
-
-def _renewed(model: Model, path: Path, renew: bool) -> Model:
-    if renew:
-        if not isinstance(model, Learner):
-            raise InputError(f"{path} holds {type(model).__name__}, and only a learner is renewed")
-        model.renew()
-    return model
-
-
-def encoded(
-    index: HammingIndex, source: Source, coder: Coder, path: Path, console: Console
-) -> CoderSet:
-    """Bring the index to the epoch of the coder; gives the coders to search it with."""
-    if coder.bits != index.bits:
-        raise InputError(
-            f"the model {path} makes codes of {coder.bits} bits, and those there have {index.bits}"
-        )
-    coders = CoderSet()
-    sample = Reservoir(coders.size, coder.features.like, inputs=coder.features.inputs)
-
-    def batches() -> Iterator[tuple[Any, Any]]:
-        for chunk in source.read():
-            for reject in chunk.rejects:
-                console.print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
-            if len(chunk.rows):
-                check_width(chunk.rows.shape[1], coder, source.name, path)
-                sample.update(chunk.rows)
-                yield chunk.ids, chunk.rows
-
-    bring(coder, batches(), index)
-    if sample.seen:
-        coders.note(coder, sample.rows, coder.encode(sample.rows))
-    return coders
-
-
-def _write_file(index: HammingIndex, _: Model, __: CoderSet, out: Path) -> None:
-    write_index(index, out)
-
-
-def _write_folder(index: HammingIndex, model: Model, coders: CoderSet, out: Path) -> None:
-    with new_folder(out) as beside:
-        sink = open_sink(f"parquet:{beside / 'codes'}", index.bits)
-        for ids, codes in index.coded():
-            sink.write(ids, codes)
-        sink.close()
-        save(coders, beside / CODERS)
-        if isinstance(model, Learner):
-            save(model, beside / MODEL)
-
-
-@contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill, which is renamed to `out` at the end, unless something went wrong."""
-    beside = out.with_name(f".{out.name}.{os.getpid()}.new")
-    try:
-        beside.mkdir()
-        yield beside
-        beside.rename(out)
-        sync_folder(out.parent)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)

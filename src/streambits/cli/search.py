@@ -16,13 +16,13 @@ from rich.table import Table
 
 from streambits.cli import progress
 from streambits.cli.finding import Answer, Finder, read_ids
-from streambits.cli.models import KEPT, as_coder, find_model, open_model
 from streambits.cli.opening import kind_of, names, open_index
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
+from streambits.jobs.models import open_model_of
 from streambits.model.batches import RowBatch
 
 TRIES, TICK = 20, 0.25  # looks at a job that runs, and seconds between them
@@ -90,7 +90,7 @@ def search(
         found = finder.answers(chunks, source.name)
     else:
         found = finder.reranked(chunks, source.name, rows)
-    console.print(f"searching {len(finder.index):,} codes by {finder.path}", soft_wrap=True)
+    console.print(f"searching {len(finder.index):,} codes by {finder.model.path}", soft_wrap=True)
     show(found, as_json)
 
 
@@ -99,24 +99,24 @@ def open_finder(where: str, model: Path | None) -> Finder:
 
     Codes whose file tells no epoch (FAISS, .npy) are taken for those of the newest.
     """
-    path = find_model(where, model)
-    found = open_model(path)
-    newest = as_coder(found)
+    found = open_model_of(where, model)
+    newest = found.coder
     index = open_index(where, epoch=newest.epoch, bits=_length(where, newest.bits))
     if newest.bits != index.bits:
         raise InputError(
-            f"{where} has codes of {index.bits} bits, and the model {path} makes {newest.bits}: "
-            f"name the model they were made with (--model)"
+            f"{where} has codes of {index.bits} bits, and the model {found.path} makes "
+            f"{newest.bits}: name the model they were made with (--model)"
         )
     for _ in range(TRIES):  # the codes of a job that runs may be newer than its checkpoint
-        if path.name != KEPT or not isinstance(found, CoderSet) or set(index.epochs) <= set(found):
+        if not (found.live and isinstance(found.coders, CoderSet)):
+            break
+        if set(index.epochs) <= set(found.coders):
             break
         time.sleep(TICK)
-        path = find_model(where, model)
-        found = open_model(path)
-    if isinstance(found, CoderSet):
-        _leave_out_retired(index, found)
-    return Finder(index, found if isinstance(found, CoderSet) else newest, path)
+        found = open_model_of(where, model)
+    if isinstance(found.coders, CoderSet):
+        _leave_out_retired(index, found.coders)
+    return Finder(index, found)
 
 
 def _leave_out_retired(index: HammingIndex, coders: CoderSet) -> None:

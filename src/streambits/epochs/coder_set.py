@@ -16,6 +16,7 @@ from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
+from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
 
 SAMPLE = 1024  # rows of each epoch that are kept
@@ -433,3 +434,20 @@ class _Asked(NamedTuple):
         scales = [part.scale for part in parts if part.scale is not None]
         scale = np.concatenate(scales) if scales else None
         return cls(Codes.concat(part.codes for part in parts), scale)
+
+
+def newest_coder(model: Any) -> Coder:
+    """The coder that a model stands for.
+
+    Parameters
+    ----------
+    model : Learner, Coder or CoderSet
+        Of a learner it is the current coder, of a set the coder of the newest epoch.
+    """
+    if isinstance(model, CoderSet):
+        return model.newest
+    if isinstance(model, Learner):
+        return model.coder()
+    if isinstance(model, Coder):
+        return model
+    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or a CoderSet")
