@@ -24,8 +24,8 @@ from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import Job, Pace
 from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 
 BITS, EVERY, COMMIT = 32, 600, 24_000
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from paper import datasets
 from paper.datasets import Rows
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
@@ -35,7 +35,7 @@ def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.b
 
 def compare(name: str, order: str) -> str:
     """One line of figures."""
-    work = Online(Settings(BITS).filled())
+    work = Online(Settings(BITS).checked())
     rows = datasets.stream(name, SPARE, LENGTH, order=order).rows
     ids, given = given_out(work, rows)
     assert work.learner is not None

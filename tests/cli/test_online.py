@@ -12,7 +12,7 @@ import pytest
 import streambits as sb
 from streambits.cli.options import Method
 from streambits.io.codes.code_files import read_codes
-from streambits.jobs.settings import LEARNED
+from streambits.methods.settings import LEARNED
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 SETTINGS = ("--bits", 8, "--n-landmarks", 40)

@@ -8,7 +8,7 @@ import pytest
 import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.cli.options import Rotation, Way
-from streambits.jobs.settings import WAYS
+from streambits.methods.settings import LANDMARKS_BY
 from streambits.model.rotations import ROTATIONS
 
 TUNED = {
@@ -37,7 +37,7 @@ def kept(folder):
 
 
 def test_the_names_are_those_of_the_library():
-    for names, known in ((Rotation, ROTATIONS), (Way, WAYS)):
+    for names, known in ((Rotation, ROTATIONS), (Way, LANDMARKS_BY)):
         assert [name.value for name in names] == list(known)
 
 

@@ -12,8 +12,8 @@ from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import Job, Pace
 from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Learning
+from streambits.methods.settings import Settings
 
 
 @pytest.fixture

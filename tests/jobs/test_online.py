@@ -11,8 +11,8 @@ from streambits.io.rows import open_source
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import Job, Pace
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 
 SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).filled()
 

@@ -21,8 +21,8 @@ from streambits.jobs import progress as progress_of
 from streambits.jobs.job import Job, Pace
 from streambits.jobs.progress import JsonLog, Progress
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.settings import Settings
 from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 
 DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)

@@ -4,17 +4,17 @@ from streambits.cli import options
 from streambits.cli.job import Told, run
 from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.open import ReadOptions, open_any
-from streambits.jobs.settings import LANDMARKS, Settings
 from streambits.jobs.work import Learning
+from streambits.methods.settings import Settings
 
 
 def learn(
     sources: options.Sources,
     *,
-    bits: options.Bits,
+    bits: options.Bits = 64,
     out: options.Out,
     method: options.MethodName = options.Method.ssbc,
-    n_landmarks: options.Landmarks = LANDMARKS,
+    n_landmarks: options.Landmarks = 500,
     landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     half_life: options.HalfLife = None,
@@ -49,7 +49,7 @@ def learn(
         bits=bits,
         method=method,
         n_landmarks=n_landmarks,
-        landmarks_by=landmarks_by,
+        landmarks_by=landmarks_by or "uniform",
         epochs=options.as_epochs(epochs),
         half_life=half_life,
         bandwidth=bandwidth,

@@ -4,18 +4,18 @@ from streambits.cli import options
 from streambits.cli.job import Told, run
 from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.open import ReadOptions, open_any
-from streambits.jobs.settings import LANDMARKS, Settings
 from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 
 
 def online(
     sources: options.Sources,
     *,
-    bits: options.Bits,
+    bits: options.Bits = 64,
     out: options.Out,
     to: options.To = None,
     method: options.MethodName = options.Method.ssbc,
-    n_landmarks: options.Landmarks = LANDMARKS,
+    n_landmarks: options.Landmarks = 500,
     landmarks_by: options.LandmarksBy = None,
     epochs: options.Epochs = None,
     keep_epochs: options.KeepEpochs = None,
@@ -53,7 +53,7 @@ def online(
         bits=bits,
         method=method,
         n_landmarks=n_landmarks,
-        landmarks_by=landmarks_by,
+        landmarks_by=landmarks_by or "uniform",
         epochs=options.as_epochs(epochs),
         half_life=half_life,
         bandwidth=bandwidth,
@@ -62,7 +62,7 @@ def online(
         rotation=rotation,
         epsilon=epsilon,
         seed=seed,
-        refresh=refresh,
+        refresh=refresh or "auto",
     ).checked()
     accept = changed_source == options.Changed.accept
     source = open_any(

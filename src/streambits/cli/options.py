@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from streambits.jobs.job import Pace
-from streambits.jobs.settings import LANDMARKS
 
 PACE = Pace()
 
 
 class Method(StrEnum):
-    """Those of `jobs.settings.LEARNED`."""
+    """Those of `methods.settings.LEARNED`."""
 
     ssbc = "ssbc"
     rff_fd = "rff_fd"
@@ -35,7 +34,7 @@ class Rotation(StrEnum):
 
 
 class Way(StrEnum):
-    """Those of `jobs.settings.WAYS`."""
+    """Those of `methods.settings.LANDMARKS_BY`."""
 
     uniform = "uniform"
     centres = "centres"
@@ -93,7 +92,7 @@ Landmarks = Annotated[
     typer.Option(
         min=1,
         help="Taken from the first rows, ten for each, which wait for that. If a stream does not "
-        f"begin as it goes on, --epochs auto draws others; default {LANDMARKS}.",
+        "begin as it goes on, --epochs auto draws others; default 500.",
         show_default=False,
     ),
 ]

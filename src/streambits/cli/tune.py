@@ -1,6 +1,8 @@
 """`streambits tune`: settings for your rows, by measuring."""
 
 import json
+import shlex
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,16 +11,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streambits.cli import chosen, progress
+from streambits._digests import seal_text
+from streambits._files import replacing
+from streambits.cli import progress
 from streambits.cli.opening import names
-from streambits.errors import InputError
+from streambits.errors import InputError, StorageError
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.model.sampling import Reservoir
-from streambits.tune import Choice, Tuned
+from streambits.tune import Tuned
 from streambits.tune import tune as choose
 
 SHOWN = 10  # trials in the table
+VERBS = ("learn", "online")  # which take the settings
 
 
 class Target(StrEnum):
@@ -63,7 +68,7 @@ def tune(
     """
     console = progress.stderr()
     if out is not None:
-        chosen.check_new(out)
+        check_new(out)
     source = open_source(rows, columns=names(columns), ids=ids, format=format)
     with progress.working(console, f"drawing {sample:,} rows from {source.name}"):
         drawn = draw(source, sample, seed, console)
@@ -71,16 +76,16 @@ def tune(
         tuned = choose(
             drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
         )
-    told = chosen.settings(tuned.choice, tuned.bits)
-    line = chosen.command(rows, {"columns": columns, "ids": ids, "format": format}, told)
+    told = tuned.settings.chosen()
+    line = command_line(rows, {"columns": columns, "ids": ids, "format": format}, told)
     if as_json:
         typer.echo(json.dumps({"settings": told, "command": line, **as_object(tuned)}))
     else:
         shown = Console(highlight=False)
         shown.print(table(tuned))
-        shown.print(f"chosen: {tuned.choice}\n\n{line}", soft_wrap=True, markup=False)
+        shown.print(f"best: {tuned.settings}\n\n{line}", soft_wrap=True, markup=False)
     if out is not None:  # last: what was found is told, whatever the disk says
-        chosen.write(out, told)
+        write(out, told)
         written = f"{out}: the same, for --settings of learn and online"
         console.print(written, soft_wrap=True, markup=False)
 
@@ -105,8 +110,8 @@ def table(tuned: Tuned) -> Table:
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
     shown = Table("score", "seconds", "settings", title=f"{len(best)} settings tried")
     for trial in best[:SHOWN]:
-        bold = "[bold]" if trial.choice == tuned.choice else ""
-        shown.add_row(f"{bold}{trial.score:.4f}", f"{trial.seconds:.2f}", f"{bold}{trial.choice}")
+        bold = "[bold]" if trial.settings == tuned.settings else ""
+        shown.add_row(f"{bold}{trial.score:.4f}", f"{trial.seconds:.2f}", f"{bold}{trial.settings}")
     return shown
 
 
@@ -117,12 +122,58 @@ def as_object(tuned: Tuned) -> dict[str, Any]:
             "score": t.score,
             "seconds": round(t.seconds, 3),
             "finalist": t.finalist,
-            **_plain(t.choice),
+            "settings": t.settings.chosen(),
         }
         for t in tuned.trials
     ]
-    return {"chosen": _plain(tuned.choice), "trials": trials}
+    return {"trials": trials}
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
-    return dict(vars(choice))
+def toml(told: Mapping[str, Any]) -> str:
+    """Settings as a table for each verb that learns.
+
+    >>> print(toml({"method": "linear", "whitening": 0.5}))
+    [learn]
+    method = "linear"
+    whitening = 0.5
+    <BLANKLINE>
+    [online]
+    method = "linear"
+    whitening = 0.5
+    <BLANKLINE>
+    """
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
+    return "\n".join(f"[{verb}]\n{lines}" for verb in VERBS)
+
+
+def command_line(rows: str, reading: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    """The line to type: the same rows, read as they were, and the settings.
+
+    >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "epsilon": 4.0})
+    "streambits learn 'a b.csv' --ids key --bits 8 --epsilon 4 --out model/"
+    """
+    given = {name: value for name, value in reading.items() if value is not None}
+    words = [
+        word
+        for name, value in {**given, **told, "out": "model/"}.items()
+        for word in (f"--{name.replace('_', '-')}", _text(value))
+    ]
+    return shlex.join(["streambits", "learn", rows, *words])
+
+
+def check_new(path: Path) -> None:
+    """Refuse to write where somebody's settings are, or where nothing can be."""
+    if path.exists():
+        raise StorageError(f"{path} exists: choose another name, or remove it")
+    if not path.parent.is_dir():
+        raise StorageError(f"{path} cannot be written: there is no folder {path.parent}")
+
+
+def write(path: Path, told: Mapping[str, Any]) -> None:
+    """A file that --settings takes, whole or not at all."""
+    with replacing(path) as file:
+        file.write(seal_text(toml(told)).encode())
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

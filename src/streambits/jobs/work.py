@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.jobs.folder import JobFolder
-from streambits.jobs.settings import Settings, first_rows
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
@@ -134,7 +134,7 @@ class Learning:
         if not self._first:
             raise InputError("there are no rows that can be used")
         rows = [batch.rows for batch in self._first]
-        self.learner = self.settings.learner(first_rows(rows, self.settings.gathered))
+        self.learner = self.settings.learner(_first_rows(rows, self.settings.gathered))
         self._begin(self.learner)
         for batch in self._first:
             yield from self._work(self.learner, batch.ids, batch.rows)
@@ -186,7 +186,7 @@ class Online(Learning):
         self._keep_epochs, self._retired = keep_epochs, False
 
     def _begin(self, learner: Learner) -> None:
-        refresh = self.settings.refresh or "auto"
+        refresh = self.settings.refresh
         self._online = OnlineEncoder(learner, refresh=refresh, coders=self.coders)
 
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
@@ -230,3 +230,13 @@ def with_coder(learner: Learner, coder: Coder) -> Learner:
     if learner.epoch == coder.epoch:
         state |= {"last": coder.projection.state(), "stale": False}
     return Learner.from_state(state)
+
+
+def _first_rows(batches: list[Rows], count: int) -> list[Rows]:
+    """The first `count` rows of batches, in batches."""
+    found = []
+    for rows in batches:
+        if count > 0:
+            found.append(rows[:count])
+        count -= len(rows)
+    return found

@@ -1,11 +1,15 @@
 """Settings of a job: what they become, and what is refused before there is a job."""
 
+import inspect
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.jobs.settings import LEARNED, Settings
+from streambits.methods import METHODS
+from streambits.methods.settings import LEARNED, MethodSettings, Settings
 
 
 def test_each_setting_reaches_the_learner(rows):
@@ -30,7 +34,7 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
             Settings(8, n_landmarks=40, landmarks_by=way, seed=3)
             .learner(batches)
             .features.landmarks
-            for way in (None, "uniform", "centres")
+            for way in ("uniform", "uniform", "centres")
         )
         np.testing.assert_array_equal(drawn, sb.reservoir([rows[:400]], 40, seed=3))
         np.testing.assert_array_equal(also, drawn)
@@ -53,17 +57,36 @@ def test_itq_and_pcah_are_linear_with_a_rotation(rows, fingerprint):
         assert fingerprint(found) == fingerprint(known)
 
 
-def test_a_job_keeps_nothing_new_unless_it_was_told():
-    """So that folders of the first version go on."""
-    first = {"bits": 8, "method": "ssbc", "n_landmarks": 500, "epochs": "auto", "seed": 0}
-    kept = Settings(8).checked().plain()
-    assert {name: value for name, value in kept.items() if value is not None} == first
-
-
 @pytest.mark.parametrize("method", LEARNED)
-def test_the_defaults_of_every_method_are_taken(method):
-    found = Settings(8, method).checked()
-    assert found == Settings(8, method, epochs="auto" if method == "ssbc" else None)
+def test_the_defaults_of_every_method_are_filled_in(method, rows, fingerprint):
+    left = Settings(8, method, n_landmarks=40)
+    filled = left.checked()
+    taken = inspect.signature(METHODS[method].build).parameters
+    for name, value in filled.given().items():
+        assert taken[name].default == value
+    unset = {f.name for f in fields(MethodSettings)} - filled.given().keys()
+    assert all(name not in taken or taken[name].default is None for name in unset)
+    first, second = (s.learner([rows[:400]]) for s in (left, filled))
+    assert fingerprint(first) == fingerprint(second)
+
+
+def test_never_is_what_methods_without_epochs_do():
+    assert Settings(8, "pcah", epochs="never").checked() == Settings(8, "pcah").checked()
+
+
+def test_what_is_chosen_makes_the_same_settings():
+    settings = Settings(8, "linear", rotation="random", seed=3)
+    assert settings.chosen() == {"method": "linear", "bits": 8, "rotation": "random", "seed": 3}
+    assert Settings(**settings.chosen()) == settings
+
+
+def test_every_setting_of_a_method_is_declared_or_no_number():
+    """Else jobs, the command line and the adapter do not have it."""
+    special = {"landmarks", "sample", "bits", "seed", "reference", "paper", "count"}
+    declared = {f.name for f in fields(Settings)}
+    for name, method in LEARNED.items():
+        missing = set(inspect.signature(method.build).parameters) - declared - special
+        assert not missing, (name, missing)
 
 
 @pytest.mark.parametrize(
