@@ -131,7 +131,7 @@ def test_everything_is_imported_where_there_are_no_such_locks():
         "import sys; sys.modules['fcntl'] = None\n"
         "import importlib.util as util; find = util.find_spec\n"
         "util.find_spec = lambda name, *rest: None if name == 'fcntl' else find(name, *rest)\n"
-        "import streambits.cli.main, tempfile, pathlib\n"
+        "import streambits.cli.app, tempfile, pathlib\n"
         "from streambits.jobs.folder import JobFolder; from streambits.io.codes import open_sink\n"
         "from streambits import Codes; import numpy as np\n"
         "place = pathlib.Path(tempfile.mkdtemp())\n"

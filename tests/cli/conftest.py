@@ -10,7 +10,7 @@ import pytest
 
 import streambits as sb
 from streambits._digests import seal
-from streambits.cli import main as cli
+from streambits.cli import app as cli
 from streambits.io.codes import open_sink
 from streambits.jobs.work import with_coder
 

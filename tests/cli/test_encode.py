@@ -87,7 +87,7 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
     arguments = ["encode", tmp_path / "model.safetensors", "-"]
     done = command(*arguments, stdin=text)
     assert done.code == 1
-    assert "standard input:4: 2 cells, where 8 belong; --skip-bad" in done.err
+    assert "standard input:4: expected 8 cells, got 2; --skip-bad" in done.err
     assert command(*arguments, "--skip-bad", stdin=text).code == 2
     done = command(*arguments, "--skip-bad", "--rejects", tmp_path / "bad.jsonl", stdin=text)
     assert [line["id"] for line in done.lines] == [0, 1, 2, 4, 5]

@@ -8,7 +8,7 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
-from streambits.cli.plot import plot
+from streambits.cli.output import energy_plot as plot
 from streambits.io.codes.table import from_parquet
 from streambits.jobs.folder import Checkpoint
 

@@ -54,7 +54,7 @@ def test_a_job(command, rows_file, tmp_path):
     assert "1 bad row is in" in done.err
     [reject] = map(json.loads, (tmp_path / "job" / "rejects.jsonl").read_text().splitlines())
     assert reject["where"] == f"{rows_file}:8"
-    assert reject["reason"] == "column 'c' is 'x', which is no number"
+    assert reject["reason"] == "column 'c' is 'x', which is not a number"
     [(ids, codes)] = read_codes(tmp_path / "job" / "codes")
     assert (len(ids), ids.min(), ids.max(), codes.bits) == (999, 100, 1099, 8)
     assert sb.load(tmp_path / "job" / "model.safetensors").seen == 999
@@ -64,7 +64,7 @@ def test_a_job(command, rows_file, tmp_path):
 def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
     said = fails("online", rows_file, *SETTINGS, "--ids", "key", "--out", tmp_path / "job")
     assert said == (
-        f"{rows_file}:8: column 'c' is 'x', which is no number; --skip-bad puts such rows aside"
+        f"{rows_file}:8: column 'c' is 'x', which is not a number; --skip-bad puts such rows aside"
     )
 
 

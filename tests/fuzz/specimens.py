@@ -22,9 +22,8 @@ import streambits.jobs.job
 import streambits.jobs.reader
 from paper import runs
 from paper.measure import Cell
-from streambits.cli import chosen
-from streambits.cli import main as cli
-from streambits.cli import settings as from_elsewhere
+from streambits.cli import app as cli
+from streambits.cli import config, tune
 from streambits.errors import StreambitsError
 from streambits.interop import faiss
 from streambits.io.codes import table as parquet
@@ -203,9 +202,9 @@ def resumed(_, __):
 
 
 def settings_read(path, _):
-    verbs = {name: from_elsewhere.options_of(v) for name, v in cli.app.commands.items()}
+    verbs = {name: config.options_of(v) for name, v in cli.app.commands.items()}
     try:
-        return json.dumps(from_elsewhere.read(path, verbs))
+        return json.dumps(config.read_settings(path, verbs))
     except typer.BadParameter as error:  # one line on stderr, as for all settings
         raise StreambitsError(str(error)) from error
 
@@ -380,7 +379,7 @@ def finished_jobs(root):
 def others(root):
     folder = _folder(root, "others")
     told = {"method": "ssbc", "bits": 64, "n_landmarks": 500, "whitening": 0.5, "rotation": "itq"}
-    chosen.write(folder / "tuned.toml", told)
+    tune.write(folder / "tuned.toml", told)
     yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
     cell = Cell("mnist", "ssbc", BITS)
     figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}

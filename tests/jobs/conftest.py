@@ -17,7 +17,7 @@ from streambits.jobs.folder import JobFolder
 FORKS = """
 import contextlib, json, os, signal, sys, time
 import numpy as np, pyarrow, pyarrow.parquet, scipy.linalg
-import streambits.cli.main as cli
+import streambits.cli.app as cli
 import streambits.jobs.reader
 import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
 from streambits.io import rows as sources

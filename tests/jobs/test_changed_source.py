@@ -10,7 +10,6 @@ from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import Job, Pace
-from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Learning
 from streambits.methods.settings import Settings
@@ -27,7 +26,7 @@ def learn(tmp_path, monkeypatch):
             if event == "commit" and crash is not None and progress.rows >= crash:
                 raise StorageError("the disk is full")
 
-        source = open_any([str(path)], ReadOptions(**how))
+        source = open_source(str(path), **how)
         work = Learning(Settings(8, n_landmarks=20).filled())
         with JobFolder(tmp_path / "job", {"source": source.identity()}) as folder:
             rejects = Rejects(None, skip=False)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streambits.cli import progress as shown
+from streambits.cli import output as shown
 from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError
 from streambits.jobs import progress as progress_of

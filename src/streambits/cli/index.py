@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from streambits.cli import progress
+from streambits.cli import output
 from streambits.cli.opening import as_output, open_index, write_index
 from streambits.index import HammingIndex
 from streambits.model.codes import MOST_BITS, Codes
@@ -63,7 +63,7 @@ def index(
 
     Example: streambits index job/ --out index.safetensors
     """
-    with progress.working(progress.stderr(), f"gathering the codes of {codes}"):
+    with output.working(output.stderr(), f"gathering the codes of {codes}"):
         found = open_index(codes, bits=bits, epoch=epoch, strategy=strategy)
         if found.strategy == Strategy.multi:
             _build_tables(found)

@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 import streambits
-from streambits.cli import progress
+from streambits.cli import output
 from streambits.cli.describing import Facts, describe
 from streambits.cli.job_facts import of_job
 from streambits.cli.opening import kind_of
-from streambits.cli.plot import plot
 from streambits.jobs.folder import named_settings
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
@@ -30,7 +29,7 @@ ENDS = {  # by whether a source has no end, and whether all of it was read
 }
 
 
-def inspect_(
+def inspect_command(
     path: Annotated[
         str,
         typer.Argument(help="A learner, coder, coders or index, codes in Parquet, a job's folder."),
@@ -46,7 +45,7 @@ def inspect_(
 
     Example: streambits inspect job/
     """
-    with progress.working(progress.stderr(), f"reading {path}"):
+    with output.working(output.stderr(), f"reading {path}"):
         facts = of_job(Path(path)) if kind_of(path) == "job" else describe(path)
     if as_json:
         typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
@@ -64,7 +63,7 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
         yield _table(title if title == kind else f"{title}: {kind}", facts)
     if facts.get("spectrum"):
         yield "\nspectrum of the sketch"
-        yield "\n".join(plot(facts["spectrum"], facts["bits"])) + "\n"
+        yield "\n".join(output.energy_plot(facts["spectrum"], facts["bits"])) + "\n"
     for name, caption in (("drift", "drift, the last looks"), ("each", "codes by epoch")):
         if facts.get(name):
             yield _listed(caption, facts[name])

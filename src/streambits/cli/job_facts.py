@@ -6,8 +6,8 @@ from typing import Any
 
 from streambits.cli.describing import Facts, describe, of_codes
 from streambits.cli.opening import coded_in
+from streambits.io.rows import BROKERS
 from streambits.jobs.folder import Checkpoint, JobFolder
-from streambits.jobs.open import BROKERS
 
 LEARNING = ("learn", "online")  # verbs that leave a model
 

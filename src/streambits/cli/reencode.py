@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streambits.cli import progress
+from streambits.cli import output
 from streambits.cli.opening import OUTPUTS, names, open_index, write_index
 from streambits.errors import StorageError
 from streambits.io.rows import open_source
@@ -17,7 +17,7 @@ from streambits.model.batches import Reject
 from streambits.storage import save
 
 
-def reencode(
+def reencode_command(
     where: Annotated[str, typer.Argument(help="A job's folder, codes or an index.")],
     source: Annotated[
         str, typer.Argument(help="The rows of all codes, with their ids; - for standard input.")
@@ -62,17 +62,17 @@ def reencode(
         raise typer.BadParameter("--renew makes a new model: say where it goes with --model-out")
     if whole and out.exists():
         raise StorageError(f"{out} exists: name a folder that does not")
-    console = progress.stderr()
+    console = output.stderr()
     rows = open_source(source, columns=names(columns), ids=ids, format=format)
     found = open_model_of(where, model)
-    with progress.working(console, f"opening {where} and {found.path}"):
+    with output.working(console, f"opening {where} and {found.path}"):
         index = open_index(where)
     before = list(index.epochs)
 
     def left_out(reject: Reject) -> None:
         console.print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
 
-    with progress.working(console, f"encoding the rows of {rows.name}"):
+    with output.working(console, f"encoding the rows of {rows.name}"):
         made = reencode_index(index, rows, found, renew=renew, on_reject=left_out)
         if whole:
             write_reencoded(index, made, out)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streambits.cli import progress
+from streambits.cli import output
 from streambits.cli.finding import Answer, Finder, read_ids
 from streambits.cli.opening import kind_of, names, open_index
 from streambits.epochs.coder_set import CoderSet
@@ -28,7 +28,7 @@ from streambits.model.batches import RowBatch
 TRIES, TICK = 20, 0.25  # looks at a job that runs, and seconds between them
 
 
-def search(
+def search_command(
     where: Annotated[
         str, typer.Argument(help="A job's folder, codes (as streambits index takes) or an index.")
     ],
@@ -79,10 +79,10 @@ def search(
     """
     if radius is not None and (real or rerank or allow):
         raise typer.BadParameter("--radius goes without --real, --rerank and --allow")
-    console = progress.stderr()
+    console = output.stderr()
     source = open_source(query, columns=names(columns), ids=ids, format=format)
     rows = None if rerank is None else open_source(rerank, ids=rerank_ids)
-    with progress.working(console, f"opening {where}"):
+    with output.working(console, f"opening {where}"):
         ids_only = None if allow is None else read_ids(allow)
         finder = replace(open_finder(where, model), k=k, real=real, radius=radius, allow=ids_only)
     chunks = _usable(source, console)
@@ -126,7 +126,7 @@ def _leave_out_retired(index: HammingIndex, coders: CoderSet) -> None:
         return
     ids = [ids for ids, codes in index.coded() if codes.epoch in gone]
     index.remove(np.concatenate(ids))
-    progress.stderr().print(
+    output.stderr().print(
         f"left out: {sum(map(len, ids)):,} codes of epochs before {coders.retired}, whose coders "
         f"were retired (--keep-epochs); streambits reencode brings them to the newest epoch",
         soft_wrap=True,

@@ -39,6 +39,6 @@ def test_columns_that_are_not_wanted_are_not_kept(path):
 
 
 def test_chunks_are_bounded_by_bytes(path, monkeypatch):
-    monkeypatch.setattr("streambits.io.rows.handles.CHUNK", 32 * 70)
+    monkeypatch.setattr("streambits.io.rows.inputs.LARGEST_BATCH", 32 * 70)
     chunks = list(open_source(str(path)).read())
     assert {len(chunk.rows) for chunk in chunks} == {70, 20}

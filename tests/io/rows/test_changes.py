@@ -8,7 +8,7 @@ import pytest
 
 from streambits.errors import StorageError
 from streambits.io.rows import open_source
-from streambits.io.rows.handles import change, fingerprint
+from streambits.io.rows.inputs import difference, fingerprint
 
 
 @pytest.fixture
@@ -51,8 +51,7 @@ def test_a_copy_with_another_time_is_the_same(kind, begun):
 def test_changes_may_be_accepted_and_are_known_from_then_on(begun, write):
     path, evidence, offset = begun("header.csv", rows_of(0))
     write(path, rows_of(1))
-    source = open_source(str(path), rows=6)
-    source.accepts_changes = True
+    source = open_source(str(path), rows=6, accept_changes=True)
     assert source.changes(evidence) == []
     later = source.evidence(offset)
     assert open_source(str(path)).changes(later) == []
@@ -72,7 +71,7 @@ def test_the_ends_and_what_stands_before_the_offset_are_looked_at(place, tmp_pat
     np.save(path, rows)
     [words] = open_source(str(path)).changes(evidence)
     wanted = {0: "its first 64 KiB differ", 599_999: "its last 64 KiB differ"}
-    assert wanted.get(place, "what stands before the place to go on from differs") in words
+    assert wanted.get(place, "what comes before the place to resume from differs") in words
 
 
 def test_only_files_that_were_read_are_looked_at(tmp_path):
@@ -86,8 +85,7 @@ def test_only_files_that_were_read_are_looked_at(tmp_path):
         np.save(tmp_path / f"{name}.npy", np.ones((8, 2)))
     words = open_source(str(tmp_path)).changes(evidence)
     assert [text.split(": ")[0][-5:] for text in words] == ["a.npy", "b.npy"]
-    again = open_source(str(tmp_path), rows=5)
-    again.accepts_changes = True
+    again = open_source(str(tmp_path), rows=5, accept_changes=True)
     again.changes(evidence)
     chunks = list(again.read(offset))
     assert len(again.evidence(chunks[-1].offset)) == 3
@@ -98,7 +96,7 @@ def test_a_file_that_has_grown_says_so(tmp_path):
     path.write_text("1,2\n" * 100)
     known = fingerprint(str(path))
     path.write_text("1,2\n" * 101)
-    assert change(str(path), known).startswith("it has 404 bytes and had 400")
+    assert difference(str(path), known).startswith("it has 404 bytes and had 400")
 
 
 def test_what_was_replaced_while_it_was_read_is_noticed_later(tmp_path):

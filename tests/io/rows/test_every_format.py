@@ -72,7 +72,7 @@ def test_every_bad_row_is_told_by_its_file_and_place(write, gather, tmp_path, ki
     line = ":6" if kind in ("header.csv", "a.tsv", "a.csv.gz") else ":5"
     place = ", record 4" if kind == "a.fvecs" else line if is_text(kind) else ", row 4"
     assert reject.where == path + place
-    assert reject.reason in ("number 2 of 3 is NaN", "column 'c1' is NaN")
+    assert reject.reason in ("value 2 of 3 is NaN", "column 'c1' is NaN")
     assert "nan" in reject.text.lower()
     assert ids == [0, 1, 2, 3, 5, 6, 7, 8]
 

@@ -110,7 +110,7 @@ def test_rows_are_numbered_through_all_files(tmp_path, gather):
 )
 def test_offsets_of_something_else(tmp_path, offset):
     (tmp_path / "1.csv").write_text("1\n")
-    with pytest.raises(InputError, match="is no offset of"):
+    with pytest.raises(InputError, match="is not an offset of"):
         list(open_source(str(tmp_path / "1.csv")).read(offset))
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_has_become_shorter(write, tmp_path, name):
     *_, last = open_source(path).read()
     assert list(open_source(path).read(last.offset)) == []
     write(path, np.ones((5, 2), np.float32))
-    with pytest.raises((StorageError, InputError), match=r"no offset|ends before the place"):
+    with pytest.raises((StorageError, InputError), match=r"not an offset|ends before the place"):
         list(open_source(path).read(last.offset))
 
 

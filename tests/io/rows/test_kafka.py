@@ -73,9 +73,9 @@ def test_what_is_no_row_is_rejected_with_its_place(kafka_cluster):
     assert rows == [[1, 2], [3, 4]]
     assert [r.where for r in rejects] == [f"{name}, partition 1, offset {i}" for i in (1, 2, 4)]
     assert [r.reason[:20] for r in rejects] == [
-        "it is no JSON: Expec",
+        "it is not JSON: Expe",
         "the message is empty",
-        "1 number, where 2 be",
+        "expected 2 values, g",
     ]
 
 
@@ -308,6 +308,6 @@ def test_an_end_that_has_moved_on_does_not_skip_what_came_since(fake):
     *_, last = source.read({"next": {"0": 0}, "end": {"0": 20}, "columns": 2})
     assert last.offset["next"] in ({"0": 15}, {"0": 20})
     assert all_of(source.read({**last.offset, "next": {"0": 20}}))[0] == list(range(20, 25))
-    link = kafka._Link(source, {0: 15})
-    link._sorted_out([link._consumer.message(0, 25, end)], 0, 20)
+    link = kafka._TopicConsumer(source, {0: 15})
+    link._sort_out([link._consumer.message(0, 25, end)], 0, 20)
     assert link.places == {0: 20}

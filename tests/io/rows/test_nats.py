@@ -79,21 +79,21 @@ def test_a_subject_is_read_alone_and_goes_on_behind_others(nats_server):
 
 def test_what_is_no_row_is_rejected_with_its_place(nats_server):
     bad = [
-        (b"[1, 2", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
+        (b"[1, 2", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
         (b"", "empty"),
-        (b"[1, 2]", "2 numbers, where 3 belong"),
-        (b"[1, NaN, 2]", "number 2 of 3 is NaN"),
-        (b"[1, 2, -1e999]", "number 3 of 3 is -inf"),
+        (b"[1, 2]", "expected 3 values, got 2"),
+        (b"[1, NaN, 2]", "value 2 of 3 is NaN"),
+        (b"[1, 2, -1e999]", "value 3 of 3 is -inf"),
         (b"[1, 2, 1e200]", "1e.200, too large"),
-        (b"[1, 2, true]", "number 3 of 3 is True, which is no"),
-        (b'[1, 2, "3"]', "number 3 of 3 is '3', which is no"),
-        (b"7", "7 is no list of numbers"),
+        (b"[1, 2, true]", "value 3 of 3 is True, which is not a number"),
+        (b'[1, 2, "3"]', "value 3 of 3 is '3', which is not a number"),
+        (b"7", "7 is not a list of numbers"),
         (b'{"rows": [1, 2, 3]}', "no 'row', but rows"),
-        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is no whole number"),
+        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is not a 64-bit integer"),
         (b'{"id": 9223372036854775808, "row": [1, 2, 3]}', "the id 9223372036854775808"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[1, 2, 1" + b"0" * 400 + b"]", "number 3 of 3 is inf"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1, 2, 1" + b"0" * 400 + b"]", "value 3 of 3 is inf"),
     ]
     good = [b"[1, 2, 3]", b'{"id": -5, "row": [4, 5, 6]}', b'{"row": [7, 8, 9]}']
     name = nats_server.new([*good[:2], *(message for message, _ in bad), good[2]])
@@ -118,8 +118,8 @@ def test_raw_numbers_and_other_names(nats_server):
     assert chunk.rows.dtype == np.float32
     assert np.array_equal(chunk.rows, rows)
     assert [r.reason for r in chunk.rejects] == [
-        "5 bytes are no whole number of 4-byte numbers",
-        "2 numbers, where 3 belong",
+        "5 bytes are not a whole number of 4-byte numbers",
+        "expected 3 values, got 2",
     ]
     name = nats_server.new([b'{"key": 3, "v": [1.5]}'])
     chunk = next(NatsSource(nats_server.url, name, id_key="key", row_key="v").read())
@@ -355,7 +355,7 @@ def fake(monkeypatch):
         async def connect(_):
             return link
 
-        monkeypatch.setattr(module._Reader, "_connect", connect)
+        monkeypatch.setattr(module._StreamConsumer, "_connect", connect)
         return NatsSource("nats://host", "rows"), link
 
     return of

@@ -94,7 +94,7 @@ def test_a_head_that_lies_is_refused_before_there_is_memory_for_it(tmp_path):
 def test_chunks_are_bounded_by_bytes(tmp_path, monkeypatch):
     rows = np.arange(3000.0).reshape(300, 10)
     np.save(tmp_path / "a.npy", rows)
-    monkeypatch.setattr("streambits.io.rows.handles.CHUNK", 800)
+    monkeypatch.setattr("streambits.io.rows.inputs.LARGEST_BATCH", 800)
     chunks = list(open_source(str(tmp_path / "a.npy")).read())
     assert [len(chunk.rows) for chunk in chunks] == [10] * 30
     assert np.array_equal(np.concatenate([chunk.rows for chunk in chunks]), rows)

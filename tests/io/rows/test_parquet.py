@@ -5,8 +5,8 @@ from pyarrow import parquet
 
 from streambits._arrays import as_rows
 from streambits.errors import InputError
+from streambits.io.rows import arrow as module
 from streambits.io.rows import open_source
-from streambits.io.rows import parquet as module
 
 
 @pytest.fixture(params=["a.parquet", "a.feather"])
@@ -42,11 +42,11 @@ def test_numbers_of_every_type_have_the_precision_of_their_arrays(save, name, li
 
 LISTS = [[1.0, 2.0], [3.0], None, [4.0, None], [5.0, float("nan")], [], [6.0, 7.0]]
 REASONS = [
-    "1 number, where 2 belong",
+    "expected 2 values, got 1",
     "the row is missing",
-    "number 2 of 2 is missing",
-    "number 2 of 2 is NaN",
-    "0 numbers, where 2 belong",
+    "value 2 of 2 is missing",
+    "value 2 of 2 is NaN",
+    "expected 2 values, got none",
 ]
 
 
@@ -99,7 +99,7 @@ def test_ids_above_64_bits_with_a_sign(save):
     ids, _, (reject,) = save(table, ids="i")
     assert (ids, reject.reason) == (
         [1],
-        "the id 9223372036854775808 is no whole number of 64 bits",
+        "the id 9223372036854775808 is not a 64-bit integer",
     )
 
 
@@ -119,7 +119,7 @@ def test_the_only_list_comes_before_numbers(save):
         (["s"], None, "column 's' is string, neither numbers nor lists"),
         (["v", "a"], None, "column 'v' is list.*; several columns must be numbers"),
         (None, "c", "has no column 'c'"),
-        (None, "a", "the ids 'a' are double, no whole numbers"),
+        (None, "a", "the ids 'a' are double, not integers"),
     ],
 )
 def test_columns_that_do_not_fit(save, columns, ids, message):
@@ -139,7 +139,7 @@ def test_lists_none_of_which_is_good(save):
     ids, _, rejects = save(pa.table({"v": pa.array([None, [], [None]], pa.list_(pa.float32()))}))
     assert (ids, [reject.reason for reject in rejects]) == (
         [],
-        ["the row is missing", "0 numbers, where some belong", "number 1 of 1 is missing"],
+        ["the row is missing", "expected values, got none", "value 1 of 1 is missing"],
     )
 
 
@@ -147,7 +147,7 @@ def test_going_on_reads_no_row_group_before(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"a": np.arange(100.0)}), path, row_group_size=10)
     read = []
-    inner = module._batches
+    inner = module._row_groups
 
     def watched(file, names, row, most):
         groups = []
@@ -155,7 +155,7 @@ def test_going_on_reads_no_row_group_before(tmp_path, monkeypatch):
         read.append(groups)
         return inner(file, names, row, most)
 
-    monkeypatch.setattr(module, "_batches", watched)
+    monkeypatch.setattr(module, "_row_groups", watched)
     (chunk,) = open_source(str(path)).read({"file": 0, "count": 85, "row": 85})
     assert chunk.ids.tolist() == list(range(85, 100))
     assert read == [[8, 9]]

@@ -75,7 +75,7 @@ def test_one_that_ends_before_the_offset(write, tmp_path, standard_input, name, 
         content = (tmp_path / "C.npy").read_bytes()
     standard_input(content)
     place = {"line": 9, "byte": 36} if name == "csv" else {"row": 9}
-    with pytest.raises(StorageError, match="standard input ends before the place to go on from"):
+    with pytest.raises(StorageError, match="standard input ends before the place to resume from"):
         list(open_source("-", format=name).read({"file": 0, "count": 9, "digest": "", **place}))
 
 
@@ -124,7 +124,7 @@ def test_rows_that_are_there_are_handed_out_at_once(write, tmp_path, pipe, name)
 def test_what_it_cannot_be():
     with pytest.raises(InputError, match=r"cannot be read as parquet, only as npy, fvecs"):
         open_source("-", format="parquet")
-    with pytest.raises(InputError, match=r"must stand alone; got -, a.csv"):
+    with pytest.raises(InputError, match=r"cannot be combined with other sources; got -, a.csv"):
         open_source(["-", "a.csv"])
     assert [name for name, known in FORMATS.items() if not known.streams] == [
         "npz",

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, and here what all of them share.
+"""The command line: one file per verb, and here what all of them share.
 
 Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fault of streambits,
 130 interrupted.
@@ -8,24 +8,26 @@ import ctypes
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 import streambits
-from streambits.cli import settings as from_elsewhere
-from streambits.cli.demo import demo
-from streambits.cli.encode import encode
-from streambits.cli.evaluate import evaluate
+from streambits.cli import config
+from streambits.cli.demo import demo_command
+from streambits.cli.encode import encode_command
+from streambits.cli.evaluate import evaluate_command
 from streambits.cli.index import index
-from streambits.cli.inspect_ import inspect_
-from streambits.cli.learn import learn
-from streambits.cli.merge import merge
-from streambits.cli.online import online
-from streambits.cli.reencode import reencode
-from streambits.cli.search import search
-from streambits.cli.tune import tune
+from streambits.cli.inspect_ import inspect_command
+from streambits.cli.learn import learn_command
+from streambits.cli.merge import merge_command
+from streambits.cli.online import online_command
+from streambits.cli.options import expanded
+from streambits.cli.reencode import reencode_command
+from streambits.cli.search import search_command
+from streambits.cli.tune import tune_command
 from streambits.errors import StreambitsError
 from streambits.io.urls import without_urls
 
@@ -39,18 +41,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command(epilog="Example: streambits demo --out plot.svg")(demo)
-app.command()(evaluate)
-app.command(epilog="Example: streambits learn vectors/*.parquet --bits 64 --out model/")(learn)
-app.command(epilog="Example: streambits online vectors/*.parquet --bits 64 --out codes/")(online)
-app.command(epilog="Example: cat rows.csv | streambits encode model.safetensors -")(encode)
-app.command()(index)
-app.command()(search)
-app.command("inspect")(inspect_)
-app.command()(merge)
-app.command()(reencode)
-app.command()(tune)
-from_elsewhere.attach(app)  # after all verbs
+VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo_command,
+    "evaluate": evaluate_command,
+    "learn": learn_command,
+    "online": online_command,
+    "encode": encode_command,
+    "index": index,
+    "search": search_command,
+    "inspect": inspect_command,
+    "merge": merge_command,
+    "reencode": reencode_command,
+    "tune": tune_command,
+}
+for _name, _verb in VERBS.items():
+    app.command(_name, cls=config.Verb)(expanded(_verb, config.OPTION))
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,7 +72,7 @@ def streambits_command(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
-    settings: Annotated[Path | None, typer.Option(help=from_elsewhere.HELP)] = None,
+    settings_file: config.SettingsFile = None,
 ) -> None:
     """Short binary codes for vectors, learned from one pass over a stream."""
 

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streambits.errors import InputError, StorageError
-from streambits.io.rows import lines as lines_module
 from streambits.io.rows import open_source
-from streambits.io.rows.comma import Cells
-from streambits.io.rows.parts import Options
-from streambits.io.rows.text import parse
+from streambits.io.rows import text as text_module
+from streambits.io.rows.csv import CsvParser
+from streambits.io.rows.files import ReadOptions
+from streambits.io.rows.text import parse_lines
 
 
 @pytest.mark.parametrize(
@@ -43,21 +43,21 @@ def test_numbers_are_read_to_the_last_bit(read):
 
 
 BAD = {
-    "x,5": "column 'a' is 'x', which is no number",
-    "6": "1 cell, where 2 belong",
-    "6,7,8": "3 cells, where 2 belong",
+    "x,5": "column 'a' is 'x', which is not a number",
+    "6": "expected 2 cells, got 1",
+    "6,7,8": "expected 2 cells, got 3",
     "nan,1": "column 'a' is NaN",
     "1,-inf": "column 'b' is -inf",
-    "NA,1": "column 'a' is 'NA', which is no number",
+    "NA,1": "column 'a' is 'NA', which is not a number",
     ",2": "column 'a' is missing",
     "1e400,2": "column 'a' is inf",
     "1e200,2": "column 'a' is 1e+200, too large to square: scale the data",
-    "1_0,2": "it cannot be read as numbers",
+    "1_0,2": "column 'a' is '1_0', which is not a number",
     '"1,2': "a quote is not closed",
     '"1,2",3"': "a quote is not closed",
-    "1,2\r3,4": "3 cells, where 2 belong",
-    "true,1": "column 'a' is 'true', which is no number",
-    "0x10,1": "column 'a' is '0x10', which is no number",
+    "1,2\r3,4": "expected 2 cells, got 3",
+    "true,1": "column 'a' is 'true', which is not a number",
+    "0x10,1": "column 'a' is '0x10', which is not a number",
 }
 
 
@@ -82,10 +82,10 @@ LINES = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), min_size
 @given(LINES)
 def test_a_line_is_good_or_bad_by_itself(lines):
     lines = [line.encode() for line in lines]
-    parser = Cells(b"a,b", "a.csv", Options())
+    parser = CsvParser(b"a,b", "a.csv", ReadOptions())
     layout = parser.layout([])
-    together, _ = parse(parser, lines, layout, ids=False)
-    alone = np.concatenate([parse(parser, [line], layout, ids=False)[0] for line in lines])
+    together, _ = parse_lines(parser, lines, layout, ids=False)
+    alone = np.concatenate([parse_lines(parser, [line], layout, ids=False)[0] for line in lines])
     for rows in (together, alone):
         rows[~np.isfinite(rows).all(axis=1)] = np.nan
     assert np.array_equal(together, alone, equal_nan=True)
@@ -96,11 +96,11 @@ def test_columns_and_ids_by_name(read):
     ids, rows, rejects = read("a.csv", content, columns=["b", "a"], ids="id")
     assert (ids, rows.tolist()) == ([7, -8], [[2, 1], [4, 3]])
     assert [reject.reason for reject in rejects] == [
-        "the id '9.5' is no whole number of 64 bits",
+        "the id '9.5' is not a 64-bit integer",
         "the id is missing",
     ]
     ids, _, (reject,) = read("a.csv", "a,id\n1,0x1F\nx,0x20\n2,3\n", ids="id")
-    assert (ids, reject.reason) == ([31, 3], "column 'a' is 'x', which is no number")
+    assert (ids, reject.reason) == ([31, 3], "column 'a' is 'x', which is not a number")
     ids, rows, _ = read("a.csv", "a,id,b\n1,5,2\n", ids="id")
     assert (ids, rows.tolist()) == ([5], [[1, 2]])
 
@@ -121,7 +121,7 @@ def test_columns_that_are_not_there(read, content, options, message):
 
 
 def test_a_file_that_is_no_text(read):
-    with pytest.raises(StorageError, match=r"a.csv is no CSV: its first line is not UTF-8 text"):
+    with pytest.raises(StorageError, match=r"a.csv is not CSV: its first line is not UTF-8 text"):
         read("a.csv", "a,b\n".encode("utf-16"))
 
 
@@ -139,7 +139,7 @@ def test_files_with_columns_in_another_order(tmp_path, gather):
 
 
 def test_a_line_without_end(read, monkeypatch):
-    monkeypatch.setattr(lines_module, "LONGEST", 100)
+    monkeypatch.setattr(text_module, "LONGEST", 100)
     with pytest.raises(StorageError, match=r"a.csv cannot be read after line 1: .* 100 bytes"):
         read("a.csv", "1,2\n" + "3" * 200)
 
@@ -158,7 +158,7 @@ def test_lines_without_end_are_refused_at_once(read):
 
 
 def test_long_lines_are_handed_out_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("streambits.io.rows.lines.TOGETHER", 100)
+    monkeypatch.setattr("streambits.io.rows.text.TOGETHER", 100)
     (tmp_path / "a.csv").write_text("1.25,2.5\n" * 50)
     chunks = list(open_source(str(tmp_path / "a.csv")).read())
     assert max(len(chunk.rows) for chunk in chunks) == 12
