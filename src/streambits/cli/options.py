@@ -136,6 +136,7 @@ def expanded(verb: Callable[..., None], *more: inspect.Parameter) -> Callable[..
         if is_dataclass(kind):
             hidden = {one.name for one in get_args(hints[name]) if isinstance(one, Without)}
             own = [one for one in fields(kind) if one.name not in hidden]
+            own.sort(key=lambda one: one.name not in inspect.get_annotations(kind))  # base last
             groups[name] = (kind, [one.name for one in own])
             parameters += [_parameter(one) for one in own]
         else:
