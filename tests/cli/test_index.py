@@ -13,7 +13,7 @@ from streambits.io.codes.table import from_parquet
 def pairs(index):
     return [
         (name, codes.epoch, code.tobytes())
-        for ids, codes in index.coded()
+        for ids, codes in index.items()
         for name, code in zip(ids.tolist(), codes.packed, strict=True)
     ]
 
@@ -84,7 +84,7 @@ def test_faiss_refuses_two_epochs(fails, job, tmp_path):
 def test_other_sinks(command, job, tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
     sink = open_sink(kind, 16)
-    for ids, codes in from_parquet(job / "codes").coded():
+    for ids, codes in from_parquet(job / "codes").items():
         sink.write(ids, codes)
     sink.close()
     assert command("index", kind.removeprefix("npy:")).code == 0

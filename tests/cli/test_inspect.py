@@ -64,7 +64,7 @@ def test_an_index_and_codes(command, job, tmp_path, kind):
     got = command("inspect", path, "--json").json
     assert (got["kind"], got["codes"], got["bits"], got["epochs"]) == (kind, 5000, 16, [0, 1])
     for one in got["each"]:
-        bits = np.concatenate([c.unpack() for _, c in index.coded() if c.epoch == one["epoch"]])
+        bits = np.concatenate([c.unpack() for _, c in index.items() if c.epoch == one["epoch"]])
         assert one["codes"] == len(bits)
         assert one["balance"] == pytest.approx(abs(2 * bits.mean(axis=0) - 1).mean())
         assert one["constant"] == 0

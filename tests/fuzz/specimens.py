@@ -256,7 +256,7 @@ def _text(codes):
 
 
 def _contents(index):
-    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.coded())
+    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.items())
 
 
 # The specimens themselves.
@@ -339,7 +339,7 @@ def codes(root):
     asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
-    for part, (ids, some) in enumerate(index.coded(100)):
+    for part, (ids, some) in enumerate(index.items(100)):
         write_codes(
             [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )

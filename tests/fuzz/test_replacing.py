@@ -51,7 +51,7 @@ def read(kind, path):
         return repr([(ids.tolist(), codes.bits, codes.packed.tobytes()) for ids, codes in parts])
     model = sb.load(path)
     if kind == "index":
-        return repr([(ids.tolist(), repr(c), c.packed.tobytes()) for ids, c in model.coded()])
+        return repr([(ids.tolist(), repr(c), c.packed.tobytes()) for ids, c in model.items()])
     coder = model if kind == "coder" else model.coder()
     rows = np.random.default_rng(9).normal(size=(20, 6))
     return repr((getattr(model, "seen", None), coder.project(rows).tobytes()))

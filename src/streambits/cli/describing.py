@@ -46,7 +46,7 @@ def of_model(found: Any, path: Path) -> Facts:
         return {"kind": "coders", **of_coders(found)}
     if isinstance(found, HammingIndex):
         more = {"strategy": found.strategy, "bytes": found.nbytes}
-        return {"kind": "index", **of_codes(found.coded(), found.bits), **more}
+        return {"kind": "index", **of_codes(found.items(), found.bits), **more}
     if isinstance(found, Checkpoint):
         learner = found.parts.get("learner")
         return {"kind": "checkpoint", **found.counts} | (of_learner(learner) if learner else {})

@@ -53,7 +53,7 @@ def coded_in(where: str, *, bits: int | None = None, epoch: int = 0) -> Iterator
     if kind == "job":
         return _of_job(Path(where), bits)
     if kind in {"faiss", "model"}:
-        return open_index(where, bits=bits, epoch=epoch).coded()
+        return open_index(where, bits=bits, epoch=epoch).items()
     if kind == "parquet":
         return read_codes(where, bits=bits)
     if kind == "packed":
@@ -72,7 +72,7 @@ def open_index(
             raise InputError(f"{where} holds a {type(found).__name__}, not an index or codes")
         if strategy in (None, found.strategy):
             return found
-        return gathered(found.coded(), where, strategy)
+        return gathered(found.items(), where, strategy)
     if kind == "faiss":
         from streambits.interop.faiss import read_index  # noqa: PLC0415 - an extra
 

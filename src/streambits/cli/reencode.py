@@ -142,7 +142,7 @@ def _write_file(index: HammingIndex, _: Model, __: CoderSet, out: Path) -> None:
 def _write_folder(index: HammingIndex, model: Model, coders: CoderSet, out: Path) -> None:
     with new_folder(out) as beside:
         sink = open_sink(f"parquet:{beside / 'codes'}", index.bits)
-        for ids, codes in index.coded():
+        for ids, codes in index.items():
             sink.write(ids, codes)
         sink.close()
         save(coders, beside / CODERS)

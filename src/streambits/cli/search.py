@@ -124,7 +124,7 @@ def _leave_out_retired(index: HammingIndex, coders: CoderSet) -> None:
     gone = [epoch for epoch in index.epochs if epoch < coders.retired]
     if not gone:
         return
-    ids = [ids for ids, codes in index.coded() if codes.epoch in gone]
+    ids = [ids for ids, codes in index.items() if codes.epoch in gone]
     index.remove(np.concatenate(ids))
     progress.stderr().print(
         f"left out: {sum(map(len, ids)):,} codes of epochs before {coders.retired}, whose coders "

@@ -30,14 +30,14 @@ def read_npy(path):
 def read_faiss(path):
     bridge = pytest.importorskip("streambits.interop.faiss")
     theirs = bridge.faiss.read_index_binary(str(path))
-    return bridge.from_faiss(theirs, bits=20).coded()
+    return bridge.from_faiss(theirs, bits=20).items()
 
 
 READERS = {
     "parquet": read_codes,
     "jsonl": read_jsonl,
     "npy": read_npy,
-    "index": lambda path: load(path).coded(),
+    "index": lambda path: load(path).items(),
     "faiss": read_faiss,
 }
 

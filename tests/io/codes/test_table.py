@@ -21,7 +21,7 @@ def test_an_index_comes_back_from_parquet(bits, tmp_path):
         "scan",
         list(index),
     )
-    for (ids, codes), (ids_back, codes_back) in zip(index.coded(), back.coded(), strict=True):
+    for (ids, codes), (ids_back, codes_back) in zip(index.items(), back.items(), strict=True):
         assert np.array_equal(ids, ids_back)
         assert codes == codes_back
 

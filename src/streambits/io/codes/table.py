@@ -9,7 +9,7 @@ from streambits.io.codes.code_files import ROWS, read_codes, write_codes
 
 def to_parquet(index: HammingIndex, path: str | Path) -> None:
     """All codes of an index, by epoch and then by id; the old file stays whole until the end."""
-    write_codes(index.coded(ROWS), index.bits, path)
+    write_codes(index.items(ROWS), index.bits, path)
 
 
 def from_parquet(
