@@ -9,7 +9,7 @@ import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
 from streambits.cli.plot import plot
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
 from streambits.jobs.checkpoint import Checkpoint
 
 
@@ -56,7 +56,7 @@ def test_coders_and_a_coder(command, job, tmp_path):
 
 @pytest.mark.parametrize("kind", ["index", "codes"])
 def test_an_index_and_codes(command, job, tmp_path, kind):
-    index = from_parquet(job / "codes")
+    index = open_codes(job / "codes").index()
     path = job / "codes"
     if kind == "index":
         path = tmp_path / "some.index"

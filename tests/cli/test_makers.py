@@ -11,7 +11,7 @@ import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.cli.makers import maker_of
 from streambits.errors import StorageError
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
 
@@ -61,7 +61,7 @@ def noted(here):
 
 def test_distances_are_those_of_the_model(asked, here, queries):
     coder = sb.load(here / "job" / MODEL).coder()
-    hits = from_parquet(here / "again" / "codes").search(coder.encode(queries), 20)
+    hits = open_codes(here / "again" / "codes").index().search(coder.encode(queries), 20)
     assert hits.distances[:, 0].tolist() == [0, 0, 0]
     lines, file = asked("again")
     assert file == here / "job" / MODEL
@@ -162,6 +162,6 @@ def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
 
 def test_somebody_elses_description_beside_codes(asked, here):
     (here / "job.json").write_text("[1, 2]")
-    np.save("packed.npy", from_parquet("again/codes").get(range(5000)).packed)
+    np.save("packed.npy", open_codes("again/codes").index().get(range(5000)).packed)
     shutil.copy("job/model.safetensors", ".")
     assert asked("packed.npy")[1] == here / MODEL

@@ -11,7 +11,7 @@ import pytest
 
 import streambits as sb
 from streambits.cli.options import Method
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.jobs.settings import LEARNED
 
 SCRIPT = Path(sys.executable).with_name("streambits")

@@ -37,7 +37,7 @@ def test_batches_of_any_size_give_the_same_codes_and_coders(streamed):
     found = sb.HammingIndex(32)
     for ids, codes in sb.encode_online(learner, [(np.arange(4000), rows)], coders=again):
         found.add(codes, ids)
-    for (ids, codes), (other, codes_again) in zip(index.items(), found.coded(), strict=True):
+    for (ids, codes), (other, codes_again) in zip(index.items(), found.items(), strict=True):
         assert np.array_equal(ids, other)
         assert codes == codes_again
     query = rows[::400] + np.float32(0.01)

@@ -27,8 +27,8 @@ from streambits.cli import main as cli
 from streambits.cli import settings as from_elsewhere
 from streambits.errors import StreambitsError
 from streambits.interop import faiss
-from streambits.io.codes import table as parquet
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes import save_index
+from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
@@ -335,7 +335,7 @@ def codes(root):
     index = sb.HammingIndex(BITS)
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
-    parquet.to_parquet(index, folder / "codes.parquet")
+    save_index(index, folder / "codes.parquet")
     asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes.parquet import read_codes, write_codes
 from streambits.model.batches import CodeBatch
 
 LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 150

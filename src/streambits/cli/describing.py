@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from streambits._arrays import to_numpy
-from streambits.cli.opening import coded_in, kind_of
 from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
+from streambits.io.codes import code_format, open_codes
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
@@ -30,9 +30,8 @@ Facts = dict[str, Any]
 
 def describe(where: str) -> Facts:
     """All there is to say about a model, an index or codes; 'kind' says what it is."""
-    kind = kind_of(where)
-    if kind != "model":
-        return {"kind": "codes", **of_codes(coded_in(where))}
+    if code_format(where) != "index":
+        return {"kind": "codes", **of_codes(open_codes(where))}
     return of_model(load(where), Path(where))
 
 

@@ -8,12 +8,12 @@ import typer
 from streambits.cli import options
 from streambits.cli.job import Plan, Told, run, summarise, watching
 from streambits.errors import StorageError
+from streambits.io.codes.jsonl import StandardOutput
 from streambits.io.protocols import Source
 from streambits.jobs.encoding import Encoding, coder_of
 from streambits.jobs.open import ReadOptions, open_any
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.run import Job, Pace
-from streambits.jobs.stdout import StandardOutput
 
 
 def encode(

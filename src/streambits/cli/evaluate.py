@@ -12,7 +12,7 @@ import streambits
 from streambits._files import check_writable
 from streambits.cli import progress
 from streambits.cli.models import CODERS, KEPT, MODEL, as_coder, check_width, find_model, open_model
-from streambits.cli.opening import names
+from streambits.cli.options import names
 from streambits.cli.tune import draw
 from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
 from streambits.evaluation.evaluate import evaluate as measure

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import as_ids
-from streambits.cli.code_formats import load_array
 from streambits.cli.models import as_coder, check_width
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
+from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder

@@ -13,8 +13,8 @@ import streambits
 from streambits.cli import progress
 from streambits.cli.describing import Facts, describe
 from streambits.cli.job_facts import of_job
-from streambits.cli.opening import kind_of
 from streambits.cli.plot import plot
+from streambits.io.codes import code_format
 from streambits.jobs.differences import named
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
@@ -47,7 +47,7 @@ def inspect_(
     Example: streambits inspect job/
     """
     with progress.working(progress.stderr(), f"reading {path}"):
-        facts = of_job(Path(path)) if kind_of(path) == "job" else describe(path)
+        facts = of_job(Path(path)) if code_format(path) == "job" else describe(path)
     if as_json:
         typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
         return

@@ -7,8 +7,8 @@ from typing import Any
 from streambits._locks import is_held
 from streambits.cli.describing import Facts, describe, of_codes
 from streambits.cli.models import CODERS, KEPT, MODEL
-from streambits.cli.opening import coded_in
 from streambits.errors import StorageError
+from streambits.io.codes import open_codes
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import description
 from streambits.jobs.open import BROKERS
@@ -28,7 +28,7 @@ def of_job(folder: Path) -> Facts:
         told |= {"finished": _finished(folder, told["job"], kept), "progress": kept.counts}
         told["endless"] = _endless(told["job"].get("source"))
     if (folder / "codes").is_dir() and any((folder / "codes").glob("*.parquet")):
-        told["codes"] = of_codes(coded_in(str(folder)))
+        told["codes"] = of_codes(open_codes(folder))
     for name, path in (("model", folder / MODEL), ("coders", folder / CODERS)):
         if lexists(path):
             told[name] = describe(str(path))

@@ -191,3 +191,8 @@ MetricsPort = Annotated[
 def as_epochs(text: str | None) -> str | int | None:
     """What the library calls it."""
     return int(text) if text and text.isdecimal() else text
+
+
+def names(columns: str | None) -> list[str] | None:
+    """Names of columns, with commas between."""
+    return columns.split(",") if columns else None

@@ -22,11 +22,11 @@ from streambits.cli.models import (
     find_model,
     open_model,
 )
-from streambits.cli.opening import OUTPUTS, names, open_index, write_index
+from streambits.cli.options import names
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.io.codes import open_sink
+from streambits.io.codes import SAVED, open_codes, open_sink, save_index
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.model.coder import Coder
@@ -76,7 +76,7 @@ def reencode(
 
     Example: streambits reencode job/ embeddings/ --renew --out new/
     """
-    whole = out.suffix not in OUTPUTS
+    whole = out.suffix not in SAVED
     if renew and not whole and model_out is None:
         raise typer.BadParameter("--renew makes a new model: say where it goes with --model-out")
     if whole and out.exists():
@@ -85,7 +85,7 @@ def reencode(
     rows = open_source(source, columns=names(columns), ids=ids, format=format)
     path = find_model(where, model, (MODEL,) if renew else (MODEL, CODERS))
     with progress.working(console, f"opening {where} and {path}"):
-        index, newest = open_index(where), _renewed(open_model(path), path, renew)
+        index, newest = open_codes(where).index(), _renewed(open_model(path), path, renew)
     before = list(index.epochs)
     with progress.working(console, f"encoding the rows of {rows.name}"):
         coders = encoded(index, rows, as_coder(newest), path, console)
@@ -136,7 +136,7 @@ def encoded(
 
 
 def _write_file(index: HammingIndex, _: Model, __: CoderSet, out: Path) -> None:
-    write_index(index, out)
+    save_index(index, out)
 
 
 def _write_folder(index: HammingIndex, model: Model, coders: CoderSet, out: Path) -> None:

@@ -17,10 +17,11 @@ from rich.table import Table
 from streambits.cli import progress
 from streambits.cli.finding import Answer, Finder, read_ids
 from streambits.cli.models import KEPT, as_coder, find_model, open_model
-from streambits.cli.opening import kind_of, names, open_index
+from streambits.cli.options import names
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
+from streambits.io.codes import code_format, open_codes
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.model.batches import RowBatch
@@ -102,7 +103,7 @@ def open_finder(where: str, model: Path | None) -> Finder:
     path = find_model(where, model)
     found = open_model(path)
     newest = as_coder(found)
-    index = open_index(where, epoch=newest.epoch, bits=_length(where, newest.bits))
+    index = open_codes(where, epoch=newest.epoch, bits=_length(where, newest.bits)).index()
     if newest.bits != index.bits:
         raise InputError(
             f"{where} has codes of {index.bits} bits, and the model {path} makes {newest.bits}: "
@@ -135,7 +136,7 @@ def _leave_out_retired(index: HammingIndex, coders: CoderSet) -> None:
 
 def _length(where: str, bits: int) -> int | None:
     """Bits of codes, where their file knows whole bytes only."""
-    return bits if kind_of(where) in ("faiss", "packed", "lines", "arrays") else None
+    return bits if code_format(where) in ("faiss", "packed", "jsonl", "npy") else None
 
 
 def _usable(source: Source, console: Console) -> Iterator[RowBatch]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streambits.cli import chosen, progress
-from streambits.cli.opening import names
+from streambits.cli.options import names
 from streambits.errors import InputError
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source

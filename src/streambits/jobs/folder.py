@@ -13,7 +13,7 @@ from streambits._digests import seal, unseal
 from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock, supported
 from streambits.errors import StorageError
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.differences import Names, differences
 from streambits.storage import load, save

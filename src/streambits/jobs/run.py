@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from streambits._digests import Digest
 from streambits.epochs.detector import latest
 from streambits.errors import InputError, StorageError, StreambitsError
-from streambits.io.protocols import Sink, Source
+from streambits.io.protocols import Resumable, Sink, Source
 from streambits.jobs.checkpoint import Checkpoint
 from streambits.jobs.folder import Folder
 from streambits.jobs.progress import Progress, Watcher
@@ -93,8 +93,8 @@ class Job:
             if self.folder:
                 self._keep()
             return
-        if found.sink is not None:
-            getattr(self.sink, "resume")(found.sink)  # noqa: B009 - not all sinks have it
+        if found.sink is not None and isinstance(self.sink, Resumable):
+            self.sink.resume(found.sink)
         self._counts, self._offset = found.counts, found.offset
         self._go_back()
         self._before = self.rows
@@ -157,7 +157,7 @@ class Job:
     def _keep(self) -> None:
         if self.sink is not None:
             self.sink.commit()
-        self._state = getattr(self.sink, "state", lambda: None)()
+        self._state = self.sink.state() if isinstance(self.sink, Resumable) else None
         self.rejects.commit()
         self._mark(ended=False)
 

@@ -8,7 +8,7 @@ import pytest
 
 from streambits import Codes, load
 from streambits.io.codes import open_sink
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.model.batches import CodeBatch
 
 COUNT = itertools.count()
