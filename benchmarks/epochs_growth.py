@@ -18,7 +18,7 @@ import numpy as np
 
 import streambits as sb
 from streambits.io.codes import open_sink
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import Job, Pace

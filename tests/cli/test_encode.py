@@ -12,7 +12,7 @@ import pytest
 import streambits as sb
 from streambits import storage
 from streambits._digests import seal
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
 from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -74,7 +74,7 @@ def test_a_jobs_folder_is_the_coder_of_its_codes_here_and_in_search(command, job
     codes = sb.load(job / "coders.safetensors").newest.encode(rows)
     assert [line["code"] for line in done.lines] == hexadecimal(codes)
     assert sb.load(job / "model.safetensors").coder().encode(rows) == codes
-    last = list(from_parquet(job / "codes").coded())[-1]
+    last = list(open_codes(job / "codes").index().items())[-1]
     assert last.codes.epoch == codes.epoch
     assert last.codes[-1:] == codes[last.ids[-1:]]
     query = ["--query", job.parent / "queries.npy"]

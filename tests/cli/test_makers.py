@@ -10,7 +10,7 @@ import pytest
 import streambits as sb
 from streambits._digests import seal, unseal
 from streambits.errors import StorageError
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
 from streambits.jobs.models import maker_of
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
@@ -68,7 +68,7 @@ def noted(here):
 
 def test_distances_are_those_of_the_model(asked, here, queries):
     coder = sb.load(here / "job" / CODERS).newest
-    hits = from_parquet(here / "again" / "codes").search(coder.encode(queries), 20)
+    hits = open_codes(here / "again" / "codes").index().search(coder.encode(queries), 20)
     assert hits.distances[:, 0].tolist() == [0, 0, 0]
     lines, file = asked("again")
     assert file == here / "job" / CODERS
@@ -172,6 +172,6 @@ def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
 
 def test_somebody_elses_description_beside_codes(asked, here):
     (here / "job.json").write_text("[1, 2]")
-    np.save("packed.npy", from_parquet("again/codes").get(range(5000)).packed)
+    np.save("packed.npy", open_codes("again/codes").index().get(range(5000)).packed)
     shutil.copy("job/model.safetensors", ".")
     assert asked("packed.npy")[1] == here / MODEL

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.methods.settings import LEARNED
 
 SCRIPT = Path(sys.executable).with_name("streambits")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
 from streambits.jobs import reencode as library
 
 
@@ -18,10 +18,10 @@ def test_a_new_folder_that_can_be_searched(command, job, source, tmp_path, rows)
     assert done.json["epochs_before"] == [0, 1]
     assert (done.json["codes"], done.json["epoch"]) == (5000, 1)
     codes = sb.load(job / "model.safetensors").coder().encode(rows)
-    assert from_parquet(tmp_path / "new" / "codes").get(range(5000)) == codes
+    assert open_codes(tmp_path / "new" / "codes").index().get(range(5000)) == codes
     found = command("search", tmp_path / "new", "--query", job.parent / "queries.npy", "--real")
     assert [line["ids"][0] for line in found.lines] == [0, 1, 2]
-    assert from_parquet(job / "codes").epochs == (0, 1)  # what was there stays
+    assert open_codes(job / "codes").index().epochs == (0, 1)  # what was there stays
 
 
 def test_a_new_epoch(command, job, source, tmp_path, rows):
@@ -29,7 +29,7 @@ def test_a_new_epoch(command, job, source, tmp_path, rows):
     assert "all of epoch 2" in done.out
     learner = sb.load(tmp_path / "new" / "model.safetensors")
     assert learner.epoch == 2
-    codes = from_parquet(tmp_path / "new" / "codes").get(range(5000))
+    codes = open_codes(tmp_path / "new" / "codes").index().get(range(5000))
     assert codes == learner.coder().encode(rows)
 
 
@@ -62,7 +62,7 @@ def test_an_index_file_is_searched_by_the_job_it_came_from(command, job, source,
 
 def test_a_source_without_all_rows_of_the_newest_epoch(fails, job, tmp_path, rows):
     """They are encoded again as well: coders change within an epoch."""
-    index = from_parquet(job / "codes")
+    index = open_codes(job / "codes").index()
     assert index.get([len(rows) - 1]).epoch == index.epochs[-1]
     np.save(tmp_path / "few.npy", rows[:-1])
     failed = fails("reencode", job, tmp_path / "few.npy", "--out", tmp_path / "new")

@@ -26,8 +26,8 @@ from streambits.cli import app as cli
 from streambits.cli import config, tune
 from streambits.errors import StreambitsError
 from streambits.interop import faiss
-from streambits.io.codes import table as parquet
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes import save_index
+from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
@@ -255,7 +255,7 @@ def _text(codes):
 
 
 def _contents(index):
-    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.coded())
+    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.items())
 
 
 # The specimens themselves.
@@ -334,11 +334,11 @@ def codes(root):
     index = sb.HammingIndex(BITS)
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
-    parquet.to_parquet(index, folder / "codes.parquet")
+    save_index(index, folder / "codes.parquet")
     asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
-    for part, (ids, some) in enumerate(index.coded(100)):
+    for part, (ids, some) in enumerate(index.items(100)):
         write_codes(
             [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )

@@ -9,7 +9,7 @@ import pytest
 
 from streambits.errors import StorageError
 from streambits.io.codes import open_sink
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
 from streambits.jobs import folder, reader
 from streambits.jobs.folder import JobFolder

@@ -14,7 +14,7 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits.errors import StorageError
-from streambits.io.codes.code_files import write_codes
+from streambits.io.codes.parquet import write_codes
 from streambits.jobs import folder as module
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.model.batches import CodeBatch

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.jobs.work import with_coder
 
 SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]

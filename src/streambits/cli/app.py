@@ -19,7 +19,7 @@ from streambits.cli import config
 from streambits.cli.demo import demo_command
 from streambits.cli.encode import encode_command
 from streambits.cli.evaluate import evaluate_command
-from streambits.cli.index import index
+from streambits.cli.index import index_command
 from streambits.cli.inspect_ import inspect_command
 from streambits.cli.learn import learn_command
 from streambits.cli.merge import merge_command
@@ -47,7 +47,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "learn": learn_command,
     "online": online_command,
     "encode": encode_command,
-    "index": index,
+    "index": index_command,
     "search": search_command,
     "inspect": inspect_command,
     "merge": merge_command,

@@ -8,11 +8,11 @@ import typer
 from streambits.cli.options import JobOptions, Sources, To
 from streambits.cli.output import report_end, run_and_report, watching
 from streambits.errors import InputError, StorageError
+from streambits.io.codes.jsonl import StandardOutput
 from streambits.io.protocols import Source
 from streambits.jobs.job import Job, JobPlan
 from streambits.jobs.models import open_model
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.stdout import StandardOutput
 from streambits.jobs.work import Encoding
 
 

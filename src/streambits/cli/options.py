@@ -129,18 +129,15 @@ def expanded(verb: Callable[..., None], *more: inspect.Parameter) -> Callable[..
 
     more: further parameters, which the verb itself does not see.
     """
-    hints = get_type_hints(verb, include_extras=True)
     parameters, groups = list[inspect.Parameter](), dict[str, tuple[Any, list[str]]]()
-    for name, parameter in inspect.signature(verb).parameters.items():
-        kind = get_args(hints[name])[0] if get_args(hints[name]) else hints[name]
-        if is_dataclass(kind):
-            hidden = {one.name for one in get_args(hints[name]) if isinstance(one, Without)}
-            own = [one for one in fields(kind) if one.name not in hidden]
-            own.sort(key=lambda one: one.name not in inspect.get_annotations(kind))  # base last
+    for name, hint in get_type_hints(verb, include_extras=True).items():
+        kind, own = _fields(hint)
+        if own:
             groups[name] = (kind, [one.name for one in own])
             parameters += [_parameter(one) for one in own]
-        else:
-            parameters.append(parameter.replace(annotation=hints[name]))
+        elif name != "return":
+            parameter = inspect.signature(verb).parameters[name]
+            parameters.append(parameter.replace(annotation=hint))
 
     @wraps(verb)
     def call(**options: Any) -> None:
@@ -154,6 +151,17 @@ def expanded(verb: Callable[..., None], *more: inspect.Parameter) -> Callable[..
     vars(call)["__signature__"] = inspect.Signature(every)
     call.__annotations__ = {one.name: one.annotation for one in every}
     return call
+
+
+def _fields(hint: Any) -> tuple[Any, list[Field[Any]]]:
+    """A dataclass and its fields, its own before those of its base; none if it is not one."""
+    kind, *about = get_args(hint) or (hint,)
+    if not is_dataclass(kind):
+        return hint, []
+    hidden = {one.name for one in about if isinstance(one, Without)}
+    first = vars(kind).get("__annotations__", {})
+    own = [one for one in fields(kind) if one.name not in hidden]
+    return kind, sorted(own, key=lambda one: one.name not in first)
 
 
 def _parameter(one: Field[Any]) -> inspect.Parameter:

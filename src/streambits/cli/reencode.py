@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from streambits.cli import output
-from streambits.cli.opening import OUTPUTS, names, open_index, write_index
+from streambits.cli.options import AsJson, Columns, Format, Ids, column_names
 from streambits.errors import StorageError
+from streambits.io.codes import SAVED, open_codes, save_index
 from streambits.io.rows import open_source
 from streambits.jobs.models import open_model_of
 from streambits.jobs.reencode import reencode_index, write_reencoded
-from streambits.model.batches import Reject
 from streambits.storage import save
 
 
@@ -25,29 +24,27 @@ def reencode_command(
     *,
     out: Annotated[
         Path,
-        typer.Option(help="A new folder, with codes and model; or an index: .safetensors, .faiss."),
+        typer.Option(
+            help="A new folder, for codes and model; or an index file: .safetensors, .faiss."
+        ),
     ],
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Model or job's folder; by default the one that encode has noted, or in or beside "
-            "WHERE."
+            help="A model, or the folder of a job. Default: the model that is recorded with the "
+            "codes, or in or beside WHERE."
         ),
     ] = None,
     renew: Annotated[
-        bool, typer.Option("--renew", help="First begin a new epoch, on new landmarks.")
+        bool, typer.Option("--renew", help="Begin a new epoch first, on new landmarks.")
     ] = False,
     model_out: Annotated[
-        Path | None, typer.Option(help="Where the renewed model goes, if OUT is a file.")
+        Path | None, typer.Option(help="File for the renewed model, if OUT is a file.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of the rows, with commas between.")
-    ] = None,
-    ids: Annotated[str | None, typer.Option(help="Column of the rows' ids.")] = None,
-    format: Annotated[  # noqa: A002 - what users call it
-        str | None, typer.Option(help="Of the rows; by default by the name, csv for -.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    columns: Columns = None,
+    ids: Ids = None,
+    format: Format = None,  # noqa: A002 - what users call it
+    as_json: AsJson = False,
 ) -> None:
     """Encode all rows by the newest coder, and write their codes to a new place.
 
@@ -57,33 +54,29 @@ def reencode_command(
 
     Example: streambits reencode job/ embeddings/ --renew --out new/
     """
-    whole = out.suffix not in OUTPUTS
+    whole = out.suffix not in SAVED
     if renew and not whole and model_out is None:
         raise typer.BadParameter("--renew makes a new model: say where it goes with --model-out")
     if whole and out.exists():
         raise StorageError(f"{out} exists: name a folder that does not")
     console = output.stderr()
-    rows = open_source(source, columns=names(columns), ids=ids, format=format)
+    rows = open_source(source, columns=column_names(columns), ids=ids, format=format)
     found = open_model_of(where, model)
     with output.working(console, f"opening {where} and {found.path}"):
-        index = open_index(where)
+        index = open_codes(where).index()
     before = list(index.epochs)
-
-    def left_out(reject: Reject) -> None:
-        console.print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
-
     with output.working(console, f"encoding the rows of {rows.name}"):
-        made = reencode_index(index, rows, found, renew=renew, on_reject=left_out)
+        made = reencode_index(index, rows, found, renew=renew, on_reject=output.show_reject)
         if whole:
             write_reencoded(index, made, out)
         else:
-            write_index(index, out)
+            save_index(index, out)
         if model_out is not None:
             save(made.model, model_out)
-    told = {"out": str(out), "codes": len(index), "epochs_before": before}
-    told["epoch"] = index.epochs[0] if index.epochs else None
+    facts = {"out": str(out), "codes": len(index), "epochs_before": before}
+    facts["epoch"] = index.epochs[0] if index.epochs else None
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(facts))
     else:
-        text = f"{out}: {len(index):,} codes, all of epoch {told['epoch']}"
-        Console(highlight=False).print(text, soft_wrap=True)
+        text = f"{out}: {len(index):,} codes, all of epoch {facts['epoch']}"
+        output.stdout().print(text, soft_wrap=True)

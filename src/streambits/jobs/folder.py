@@ -16,7 +16,7 @@ from streambits._digests import seal, unseal
 from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock, is_held, supported
 from streambits.errors import StorageError
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.storage import load, register, save
 
 FORMAT = 1

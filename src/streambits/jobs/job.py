@@ -10,7 +10,7 @@ from streambits._digests import Digest
 from streambits.epochs.detector import latest
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
-from streambits.io.protocols import Sink, Source
+from streambits.io.protocols import Resumable, Sink, Source
 from streambits.io.urls import is_url, shown
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher
@@ -185,8 +185,8 @@ class Job:
             if self.folder:
                 self._commit_all()
             return
-        if found.sink is not None:
-            getattr(self.sink, "resume")(found.sink)  # noqa: B009 - not all sinks have it
+        if found.sink is not None and isinstance(self.sink, Resumable):
+            self.sink.resume(found.sink)
         self._committed, self._offset = found.counts, found.offset
         self._go_back()
         self._rows_before = self.rows
@@ -249,7 +249,7 @@ class Job:
     def _commit_all(self) -> None:
         if self.sink is not None:
             self.sink.commit()
-        self._sink_state = getattr(self.sink, "state", lambda: None)()
+        self._sink_state = self.sink.state() if isinstance(self.sink, Resumable) else None
         self.rejects.commit()
         self._write_checkpoint(ended=False)
 

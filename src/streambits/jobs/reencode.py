@@ -103,7 +103,7 @@ def _encode_all(
     coder: Coder,
     on_reject: Callable[[Reject], None],
 ) -> CoderSet:
-    coders, known = CoderSet(), np.sort(np.concatenate([_NONE, *(ids for ids, _ in index.coded())]))
+    coders, known = CoderSet(), np.sort(np.concatenate([_NONE, *(ids for ids, _ in index.items())]))
     sample = Reservoir(coders.size, coder.features.like, inputs=coder.features.inputs)
     encoded = [_NONE]
 
@@ -137,7 +137,7 @@ def write_reencoded(index: HammingIndex, made: Reencoded, out: Path) -> None:
     with _new_folder(out) as path:
         folder = JobFolder(path)
         sink = open_sink(f"parquet:{folder.codes}", index.bits)
-        for ids, codes in index.coded():
+        for ids, codes in index.items():
             sink.write(ids, codes)
         sink.close()
         save(made.coders, folder.coders_file)

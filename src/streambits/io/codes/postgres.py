@@ -7,7 +7,8 @@ from typing import Any
 
 from streambits._arrays import as_count
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.codes.given import Rows, as_given, last_of_each
+from streambits.index.queries import last_of_each
+from streambits.io.codes._append import CodeColumns
 from streambits.io.retry import DEFAULT, Retry
 from streambits.io.urls import Url, secrets_in, shown, shown_value, without
 from streambits.model.codes import Codes, as_bits
@@ -67,14 +68,14 @@ class PostgresSink:
         self._asked = sql.Identifier(*_names(self.table, self.name))
         self._name = self._asked  # with its schema, once that is known
         self.retry_seconds = self._retry(retry_seconds).seconds
-        self._waiting: list[Rows] = []
+        self._waiting: list[CodeColumns] = []
         self._link: psycopg.Connection[Any] | None = None
         self._ours = False  # whether the table has been locked before
         self._try(self._retry(0), self._connect)
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        rows = Rows.of(as_given(ids, codes, self.bits), codes)
+        rows = CodeColumns.of(ids, codes, self.bits)
         self._waiting.append(rows)
         if sum(len(part.ids) for part in self._waiting) >= self.size:
             self.commit()
@@ -83,8 +84,8 @@ class PostgresSink:
         """Send what waits, and commit it."""
         rows = [part for part in self._waiting if len(part.ids)]
         if rows:
-            together = Rows.concat(rows)
-            once = together.take(last_of_each(together.ids))
+            together = CodeColumns.concat(rows)
+            once = together.select(last_of_each(together.ids))
             self._try(self._retry(self.retry_seconds), lambda: self._send(once))
         self._waiting = []
 
@@ -220,13 +221,13 @@ class PostgresSink:
                 f"ALTER EXTENSION vector UPDATE"
             )
 
-    def _send(self, rows: Rows) -> None:
+    def _send(self, rows: CodeColumns) -> None:
         link = self._connect()
         with link.transaction():
             into = sql.SQL("COPY {} (id, code, epoch) FROM STDIN").format(NEW)
             link.execute(sql.SQL("TRUNCATE {}").format(NEW))
             with link.cursor() as cursor, cursor.copy(into) as copy:
-                for ids, codes in rows.coded(self.bits):
+                for ids, codes in rows.batches(self.bits):
                     for name, text in zip(ids.tolist(), _texts(codes), strict=True):
                         copy.write_row((name, text, codes.epoch))
             link.execute(
