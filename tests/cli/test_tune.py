@@ -83,7 +83,7 @@ def test_a_table_for_people(command, source):
     text = " ".join(done.out.split())
     for expected in ("settings tried", "score", "best: ", f"streambits learn {source} --method"):
         assert expected in text
-    assert "drawing 400 rows" in done.err
+    assert "drawing at most 400 rows" in done.err
 
 
 def test_standard_input(command, rows):

@@ -27,7 +27,7 @@ def learn(tmp_path, monkeypatch):
                 raise StorageError("the disk is full")
 
         source = open_source(str(path), **how)
-        work = Learning(Settings(8, n_landmarks=20).filled())
+        work = Learning(Settings(8, n_landmarks=20).checked())
         with JobFolder(tmp_path / "job", {"source": source.identity()}) as folder:
             rejects = Rejects(None, skip=False)
             return Job(source, work, None, rejects, folder, pace=Pace(400), watchers=[watch]).run()

@@ -14,7 +14,7 @@ from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
 
-SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).filled()
+SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).checked()
 
 
 @pytest.fixture(scope="module")

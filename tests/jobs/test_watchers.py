@@ -47,7 +47,7 @@ class Source:
 
 
 def run(rows, *watchers):
-    work = Online(Settings(8, n_landmarks=40).filled())
+    work = Online(Settings(8, n_landmarks=40).checked())
     rejects = Rejects(None, skip=False)
     return Job(Source(rows), work, None, rejects, pace=Pace(500, 60), watchers=watchers).run()
 

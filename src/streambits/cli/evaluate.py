@@ -11,7 +11,6 @@ import streambits
 from streambits._files import check_writable
 from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
-from streambits.cli.tune import draw
 from streambits.evaluation.evaluate import (
     LENGTHS,
     QUERIES,
@@ -77,8 +76,7 @@ def evaluate_command(
 
     def read(name: str) -> Any:
         source = open_source(name, columns=column_names(columns), ids=ids, format=format)
-        with output.working(console, f"drawing at most {sample:,} rows from {source.name}"):
-            drawn = draw(source, sample, seed, console)
+        drawn = output.draw(source, sample, seed)
         found.check_rows(drawn.shape[1], name)
         return drawn
 

@@ -8,10 +8,8 @@ import typer
 
 from streambits.cli import output
 from streambits.cli.options import AsJson
-from streambits.errors import MergeError
-from streambits.jobs.models import learner_file, open_learner
-from streambits.model.learner import Learner
-from streambits.storage import digest, save
+from streambits.jobs.models import learner_file, merge_models
+from streambits.storage import save
 
 
 def merge_command(
@@ -37,9 +35,8 @@ def merge_command(
     twice = [path for path, file in zip(models, files, strict=True) if files.count(file) > 1]
     if twice:
         raise typer.BadParameter(f"{twice[-1]} is named twice", param_hint="models")
-    _check_copies(models, files)
     with output.working(output.stderr(), f"merging {len(models)} models"):
-        whole = merged_learner(models)
+        whole = merge_models(models)
         save(whole, out)
     facts = {
         "out": str(out),
@@ -54,27 +51,3 @@ def merge_command(
     else:
         text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
         output.stdout().print(text, soft_wrap=True)
-
-
-def _check_copies(models: list[Path], files: list[Path]) -> None:
-    """Refuse a model and its copy: the rows of it would count twice."""
-    known: dict[str, Path] = {}
-    for model, file in zip(models, files, strict=True):
-        other = known.setdefault(digest(file), model)
-        if other is not model:
-            raise MergeError(
-                f"{model} is a copy of {other}, and its rows would count twice: name each shard "
-                f"once"
-            )
-
-
-def merged_learner(paths: list[Path]) -> Learner:
-    """One learner of all that those in the files have seen."""
-    first, *others = paths
-    whole = open_learner(first)
-    for path in others:
-        try:
-            whole.merge(open_learner(path))
-        except MergeError as error:
-            raise MergeError(f"{path} does not fit {first}: {error}") from error
-    return whole

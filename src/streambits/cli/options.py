@@ -10,7 +10,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_type_hints
 
 import typer
 
@@ -159,7 +159,7 @@ def _fields(hint: Any) -> tuple[Any, list[Field[Any]]]:
     if not is_dataclass(kind):
         return hint, []
     hidden = {one.name for one in about if isinstance(one, Without)}
-    first = vars(kind).get("__annotations__", {})
+    first = inspect.get_annotations(cast("Any", kind))
     own = [one for one in fields(kind) if one.name not in hidden]
     return kind, sorted(own, key=lambda one: one.name not in first)
 

@@ -20,10 +20,12 @@ from rich.table import Table
 
 import streambits
 from streambits.cli.options import JobOptions
+from streambits.io.protocols import Source
 from streambits.io.urls import secrets_in, without_urls
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import JobPlan, run_job
 from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
+from streambits.jobs.reader import sample_source
 from streambits.model.batches import Reject
 
 EVERY = 5.0  # seconds between two lines of a job
@@ -63,6 +65,16 @@ def working(console: Console, title: str) -> Iterator[None]:
 def show_reject(reject: Reject) -> None:
     """Print a row that cannot be used, and why."""
     stderr().print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
+
+
+def draw(source: Source, size: int, seed: int) -> Any:
+    """A uniform sample of the rows of a source; says so."""
+    console = stderr()
+    with working(console, f"drawing at most {size:,} rows from {source.name}"):
+        found = sample_source(source, size, seed)
+    if found.rejects:
+        console.print(f"left out: {found.rejects:,} bad rows")
+    return found.rows
 
 
 def duration(seconds: float | None) -> str:

@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from streambits._digests import seal_text
 from streambits._files import replacing
 from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
-from streambits.errors import InputError, StorageError
-from streambits.io.protocols import Source
+from streambits.errors import StorageError
 from streambits.io.rows import open_source
 from streambits.model.codes import MOST_BITS
-from streambits.model.sampling import Reservoir
 from streambits.tune import Tuned, tune
 
 SHOWN = 10  # trials in the table
@@ -68,8 +65,7 @@ def tune_command(
     if out is not None:
         check_new(out)
     source = open_source(rows, columns=column_names(columns), ids=ids, format=format)
-    with output.working(console, f"drawing {sample:,} rows from {source.name}"):
-        drawn = draw(source, sample, seed, console)
+    drawn = output.draw(source, sample, seed)
     with output.working(console, f"trying settings, {seconds:g} s and a little more"):
         tuned = tune(
             drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
@@ -86,21 +82,6 @@ def tune_command(
         write(out, best)
         written = f"{out}: the same, for --settings of learn and online"
         console.print(written, soft_wrap=True, markup=False)
-
-
-def draw(source: Source, size: int, seed: int, console: Console) -> Any:
-    """A uniform sample of the rows of a source, in one pass."""
-    held, bad = None, 0
-    for batch in source.read():
-        bad += len(batch.rejects)
-        if len(batch.rows):
-            held = held or Reservoir(size, batch.rows, inputs=batch.rows.shape[1], seed=seed)
-            held.update(batch.rows)
-    if held is None:
-        raise InputError(f"{source.name} has no row that can be used")
-    if bad:
-        console.print(f"left out: {bad:,} bad rows")
-    return held.rows
 
 
 def _table(tuned: Tuned) -> Table:
@@ -126,7 +107,7 @@ def _trials(tuned: Tuned) -> list[dict[str, Any]]:
     ]
 
 
-def toml(told: Mapping[str, Any]) -> str:
+def toml(settings: Mapping[str, Any]) -> str:
     """Settings as a table for each verb that learns.
 
     >>> print(toml({"method": "linear", "whitening": 0.5}))
@@ -139,20 +120,20 @@ def toml(told: Mapping[str, Any]) -> str:
     whitening = 0.5
     <BLANKLINE>
     """
-    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     return "\n".join(f"[{verb}]\n{lines}" for verb in VERBS)
 
 
-def command_line(rows: str, reading: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+def command_line(rows: str, reading: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The line to type: the same rows, read as they were, and the settings.
 
     >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "epsilon": 4.0})
     "streambits learn 'a b.csv' --ids key --bits 8 --epsilon 4 --out model/"
     """
-    given = {name: value for name, value in reading.items() if value is not None}
+    read = {name: value for name, value in reading.items() if value is not None}
     words = [
         word
-        for name, value in {**given, **told, "out": "model/"}.items()
+        for name, value in {**read, **settings, "out": "model/"}.items()
         for word in (f"--{name.replace('_', '-')}", _text(value))
     ]
     return shlex.join(["streambits", "learn", rows, *words])
@@ -166,10 +147,10 @@ def check_new(path: Path) -> None:
         raise StorageError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
-def write(path: Path, told: Mapping[str, Any]) -> None:
-    """A file that --settings takes, whole or not at all."""
+def write(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write a file that --settings reads, whole or not at all."""
     with replacing(path) as file:
-        file.write(seal_text(toml(told)).encode())
+        file.write(seal_text(toml(settings)).encode())
 
 
 def _text(value: Any) -> str:

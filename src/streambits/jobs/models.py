@@ -4,14 +4,14 @@ Of a job that has ended, the learner and the coders agree: their newest coder is
 the last codes of the job.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os.path import lexists, realpath
 from pathlib import Path
 from typing import NamedTuple
 
 from streambits.epochs.coder_set import CoderSet, newest_coder
-from streambits.errors import InputError, StorageError
+from streambits.errors import InputError, MergeError, StorageError
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
@@ -135,23 +135,50 @@ def open_model_of(codes: str | Path, model: str | Path | None = None) -> OpenMod
     raise InputError(f"there is no model in or beside {codes}: name it with --model")
 
 
+def merge_models(paths: Sequence[str | Path]) -> Learner:
+    """Merge the learners of shards into one, as if it had seen all their rows.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Files of learners, or folders of jobs.
+
+    Raises
+    ------
+    MergeError
+        If a model is there twice, or two do not fit each other.
+    """
+    names: dict[str, Path] = {}
+    for path in map(Path, paths):
+        other = names.setdefault(digest(learner_file(path)), path)
+        if other is not path:
+            raise MergeError(
+                f"{path} is a copy of {other}, and its rows would count twice: name each shard once"
+            )
+    first, *others = map(Path, paths)
+    whole = _open_learner(first)
+    for path in others:
+        try:
+            whole.merge(_open_learner(path))
+        except MergeError as error:
+            raise MergeError(f"{path} does not fit {first}: {error}") from error
+    return whole
+
+
 def learner_file(path: Path) -> Path:
     """The file itself, or that of the learner in the folder of a job."""
-    if not path.is_dir():
-        return path
-    file = JobFolder(path).model_file
-    if not lexists(file):
+    file = JobFolder(path).model_file if path.is_dir() else path
+    if path.is_dir() and not lexists(file):
         raise StorageError(f"{path} has no {file.name}")
     return file
 
 
-def open_learner(path: Path) -> Learner:
-    """A learner, from its file or the folder of its job."""
-    path = learner_file(path)
-    found = _open(path).content
-    if not isinstance(found, Learner):
-        raise InputError(f"{path} holds {type(found).__name__}, and a learner is needed")
-    return found
+def _open_learner(path: Path) -> Learner:
+    found = _open(learner_file(path))
+    if not isinstance(found.content, Learner):
+        kind = type(found.content).__name__
+        raise InputError(f"{found.path} holds {kind}, and a learner is needed")
+    return found.content
 
 
 class Maker(NamedTuple):

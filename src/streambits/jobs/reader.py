@@ -1,15 +1,18 @@
-"""ReadAhead: reads a source in a thread of its own, a bounded number of batches ahead."""
+"""Reading a source: in a thread of its own, some batches ahead; or a sample of it."""
 
 import queue
 import threading
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streambits.errors import InputError
 from streambits.io.protocols import Source
 from streambits.model.batches import RowBatch
+from streambits.model.sampling import Reservoir
 
 AHEAD = 4  # batches that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
@@ -99,3 +102,33 @@ def _joined(batches: list[RowBatch]) -> RowBatch:
         batches[-1].offset,
         tuple(chain.from_iterable(batch.rejects for batch in batches)),
     )
+
+
+class SourceSample(NamedTuple):
+    """A uniform sample of the rows of a source, and how many rows of it were bad."""
+
+    rows: NDArray[Any]
+    rejects: int
+
+
+def sample_source(source: Source, size: int, seed: int = 0) -> SourceSample:
+    """Draw a uniform sample of the rows of a source, in one pass.
+
+    Parameters
+    ----------
+    source : Source
+        Read to its end.
+    size : int
+        Number of rows; all of them if there are fewer.
+    seed : int, default 0
+        Random seed.
+    """
+    held, bad = None, 0
+    for batch in source.read():
+        bad += len(batch.rejects)
+        if len(batch.rows):
+            held = held or Reservoir(size, batch.rows, inputs=batch.rows.shape[1], seed=seed)
+            held.update(batch.rows)
+    if held is None:
+        raise InputError(f"{source.name} has no row that can be used")
+    return SourceSample(held.rows, bad)
