@@ -178,8 +178,12 @@ def _blas() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+_worker = local()
+
+
 def _hold_forever() -> None:
     """In a thread of ours: where threads have settings of their own, this one's is one."""
+    _worker.is_ours = True
     _held_at_one(lib for lib in _blas() if _has_own_setting(lib))
 
 
@@ -227,11 +231,12 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
 
     The results, and their order, are the same for any number of threads.
     light: the work is so short that threads would wait for each other longer; this one does all.
+    So does a thread of the pool, which would otherwise wait for itself.
     """
     if not len(items):
         return  # most calls with a single row: nothing is worth holding BLAS for
     with one_blas_thread() as workers:
-        if light or workers == 1 or len(items) == 1:
+        if light or workers == 1 or len(items) == 1 or getattr(_worker, "is_ours", False):
             yield from map(work, items)
             return
         pool, waiting = _pool(workers), deque[Future[R]]()

@@ -50,7 +50,7 @@ class Lenient(HammingIndex):
         (Strict, "check_within: radius"),
         (Unfiltered, "check_allow: k = 10"),
         (Sticky, "check_changes: k = 15"),
-        (Lenient, "check_refusals: removing an unknown id: expected InputError"),
+        (Lenient, "check_index_refusals: removing an unknown id: expected InputError"),
     ],
 )
 def test_a_broken_index_is_told_what_it_broke(kind, message):

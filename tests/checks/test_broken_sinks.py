@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streambits import Codes
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sinks import CHECKS
 from streambits.errors import InputError
 from streambits.model.batches import CodeBatch
@@ -117,7 +117,7 @@ def factory(kind):
 
 
 def test_a_sink_of_ones_own_passes():
-    run(CHECKS, factory(Mine), CODES)
+    run_checks(CHECKS, factory(Mine), CODES)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_sink_of_ones_own_passes():
         (FirstWins, "check_replaced: after ids came again: expected id"),
         (Ageless, "check_epochs: with two epochs: expected id"),
         (Lossy, "check_killed: after being killed four times: expected 80 ids, got"),
-        (Lenient, "check_refusals: codes of another length: expected InputError"),
-        (Overwriting, "check_refusals: a new job where codes are: expected StreambitsError"),
+        (Lenient, "check_sink_refusals: codes of another length: expected InputError"),
+        (Overwriting, "check_sink_refusals: a new job where codes are: expected StreambitsError"),
     ],
 )
 def test_a_broken_sink_is_told_what_it_broke(kind, message):
     with pytest.raises(AssertionError, match=message):
-        run(CHECKS, factory(kind), CODES)
+        run_checks(CHECKS, factory(kind), CODES)

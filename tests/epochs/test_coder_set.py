@@ -5,7 +5,9 @@ import pytest
 
 import streambits as sb
 from forks import in_child
-from streambits.errors import EpochError, InputError, StorageError
+from streambits.errors import EpochError, InputError, ReachWarning, StorageError
+
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
 
 @pytest.fixture(scope="module")
@@ -355,3 +357,12 @@ class Sized:
 
     def __init__(self, number):
         self.number = number
+
+
+def test_queries_that_no_epoch_reaches_are_warned_of(streamed):
+    """A row that is far from one epoch's landmarks and near another's is nobody's mistake."""
+    _, coders, index, rows = streamed
+    assert len(index.epochs) > 1
+    coders.search(index, rows[::50], 3)
+    with pytest.warns(ReachWarning, match="8 of 8 rows asked for are out of reach"):
+        coders.search(index, rows[:8] + 1000, 3)

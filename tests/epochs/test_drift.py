@@ -108,7 +108,7 @@ def test_epochs_may_come_every_so_many_rows():
 
 def test_renew_draws_landmarks_from_all_rows_and_stands_for_all_of_them():
     rows = moving()
-    learner = sb.ssbc(rows[:100], bits=16, seed=0).learn(rows)
+    learner = sb.ssbc(rows[:100], bits=16, epochs="never", seed=0).learn(rows)
     assert learner.renew() == 1
     assert learner.seen == 6000
     far = (learner.features.landmarks[:, 0] > 1.5).mean()
@@ -119,7 +119,7 @@ def test_renew_draws_landmarks_from_all_rows_and_stands_for_all_of_them():
 
 def test_the_certificate_bounds_the_sample_and_what_follows():
     rows = moving(count=4000)
-    learner = sb.ssbc(rows[:100], bits=4, epsilon=0.5, seed=0)
+    learner = sb.ssbc(rows[:100], bits=4, epsilon=0.5, epochs="never", seed=0)
     learner._sketch = sb.FrequentDirections(100, 12, like=learner.features.like)
     learner._prior = learner._sketch.fresh()
     learner.learn(rows[:2000]).renew()
@@ -137,7 +137,7 @@ def test_what_cannot_be_renewed_is_refused_and_nothing_changes():
     rows = moving()
     with pytest.raises(InputError, match=r"Linear features have no landmarks.*epochs='never'"):
         sb.itq(rows[:100], bits=4).renew()
-    learner = sb.ssbc(rows[:100], bits=16, rotation="none").learn(rows)
+    learner = sb.ssbc(rows[:100], bits=16, rotation="none", epochs="never").learn(rows)
     with pytest.raises(InputError, match="too few to draw 100 landmarks"):
         learner.renew()
     assert (learner.epoch, learner.seen) == (0, 6000)

@@ -140,6 +140,6 @@ def test_kafka_is_known():
     for columns in (8, ["8"]):  # the command line has a text
         source = open_source("kafka://127.0.0.1:1/topic", columns=columns, **options)
         assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)
-        assert (source.batch, source.retry_seconds, source.follow) == (7, 5.0, True)
+        assert (source.rows, source.retry_seconds, source.follow) == (7, 5.0, True)
         settings = {"format": "f4", "id_key": "key", "row_key": "row", "columns": 8}
         assert source.parser.identity() == settings

@@ -119,7 +119,7 @@ def test_a_finished_job_says_so(jobs, moving_files, tmp_path, content):
 def test_a_bad_row_is_an_error_and_what_came_before_is_kept(jobs, moving_files, tmp_path, content):
     command = ["online", moving_files, *SETTINGS, *SMALL, "--out", tmp_path / "job"]
     assert jobs.run(command, rows=20) == 1
-    assert "a.parquet, row 77: number 4 of 8 is NaN; --skip-bad puts" in jobs.said
+    assert "a.parquet, row 77: value 4 of 8 is NaN; --skip-bad puts" in jobs.said
     assert len(jobs.said.strip().splitlines()) == 2
     assert not (tmp_path / "job" / "rejects.jsonl").exists()
     jobs.whole([*command, "--skip-bad", "--json"])

@@ -58,7 +58,7 @@ def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parq
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
     jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
-    learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8), [], [0]
+    learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="never"), [], [0]
     ends += [500, 1000, 2000, 4000, 8000, len(rows)]
     assert len(rows) < 16_000
     for start, end in itertools.pairwise(ends):
@@ -98,7 +98,7 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
     as_parquet(tmp_path / "rows.parquet", rows)
     settings = ["--bits", 8, "--n-landmarks", 40, "--epochs", "never", "--quiet"]
     jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
-    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8).learn(rows)
+    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="never").learn(rows)
     for model in ("job", "job/model.safetensors"):
         name = f"codes-{model.replace('/', '-')}"
         command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--quiet"]

@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 
 from streambits import centres, reservoir
 from streambits.errors import InputError, MergeError
+from streambits.model.batches import RowBatch
 from streambits.model.sampling import Reservoir, _displaced
 
 NUMBERED = np.arange(500.0)[:, None] * [1.0, -1.0]
@@ -222,3 +223,9 @@ def test_a_centre_that_loses_its_rows_stays_where_it_is():
     sample = np.repeat([[5.0], [11.0]], 10, axis=0)
     found = centres(sample, 6)
     assert set(found.ravel().tolist()) == {5.0, 11.0}
+
+
+def test_rows_with_ids_are_drawn_as_rows_alone(rows):
+    alone = reservoir([rows[:70], rows[70:]], 30, seed=1)
+    pairs = [(np.arange(70), rows[:70]), RowBatch(np.arange(len(rows) - 70), rows[70:])]
+    np.testing.assert_array_equal(reservoir(pairs, 30, seed=1), alone)

@@ -82,7 +82,7 @@ def check_changes(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], 15), held, codes, 15)
 
 
-def check_refusals(factory: Factory, codes: Codes) -> None:
+def check_index_refusals(factory: Factory, codes: Codes) -> None:
     """Bad input is an error of this package, and changes nothing."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
     one = codes[:1]
@@ -110,7 +110,7 @@ CHECKS = (
     check_allow,
     check_order_of_insertion,
     check_changes,
-    check_refusals,
+    check_index_refusals,
 )
 
 

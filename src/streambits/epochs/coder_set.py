@@ -14,7 +14,7 @@ from streambits._threads import ForkSafeLock, cached, one_blas_thread, ordered_m
 from streambits.epochs.calibration import Calibration, Fit
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits
-from streambits.model.coder import Coder
+from streambits.model.coder import Coder, warn_of_reach
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
@@ -296,7 +296,7 @@ class CoderSet:
 
     def project(self, rows: Array) -> dict[int, Array]:
         """The real values of queries in every live epoch."""
-        return {epoch: self[epoch].project(rows) for epoch in self}
+        return {epoch: self[epoch].project(rows, warn=len(self) == 1) for epoch in self}
 
     def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
         """For every epoch and query, the Euclidean distance that each Hamming distance means.
@@ -355,15 +355,20 @@ class CoderSet:
         def ask(task: tuple[int, Array]) -> _Asked:
             number, part = task
             epoch = self._epoch(number)
-            codes = epoch.coder.encode(part)
-            return _Asked(codes, epoch.scale(to_numpy(part), codes) if scaled else None)
+            codes = epoch.coder.encode(part, warn=False)
+            far = epoch.coder.out_of_reach([part], codes)
+            return _Asked(codes, far, epoch.scale(to_numpy(part), codes) if scaled else None)
 
         found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
         size = len(parts)
-        return {
+        asked = {
             epoch: _Asked.concat(found[size * i : size * i + size])
             for i, epoch in enumerate(epochs)
         }
+        if asked:
+            lost = np.logical_and.reduce([one.far for one in asked.values()])
+            warn_of_reach(lost.sum(), len(lost), "asked for")
+        return asked
 
     def _epoch(self, number: int) -> Epoch:
         held = self._held.get(number)
@@ -424,16 +429,18 @@ class CoderSet:
 
 
 class _Asked(NamedTuple):
-    """Queries in an epoch: their codes and, if asked for, their scales."""
+    """Queries in an epoch: their codes, which are out of reach, and, if asked for, their scales."""
 
     codes: Codes
+    far: NDArray[np.bool_]
     scale: NDArray[np.float64] | None
 
     @classmethod
     def concat(cls, parts: list["_Asked"]) -> "_Asked":
         scales = [part.scale for part in parts if part.scale is not None]
         scale = np.concatenate(scales) if scales else None
-        return cls(Codes.concat(part.codes for part in parts), scale)
+        far = np.concatenate([part.far for part in parts])
+        return cls(Codes.concat(part.codes for part in parts), far, scale)
 
 
 def newest_coder(model: Any) -> Coder:

@@ -140,7 +140,8 @@ class DriftMonitor:
                 self._note(rows[:start, :])
                 return start
         for piece in pieces[len(whole) :]:
-            self._waiting = self._looked(len(whole), piece)
+            waiting = self._looked(len(whole), piece)  # of rows that the caller may change
+            self._waiting = array_namespace(waiting).asarray(waiting, copy=True)
         self._note(rows)
         return None
 

@@ -334,7 +334,7 @@ def resized(learner: Learner, bits: int) -> Learner:
 
 def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     """An empty sketch of the same kind; one of l rows grows with the number of bits."""
-    if isinstance(sketch, FrequentDirections | HadamardDirections):
+    if isinstance(sketch, FrequentDirections):
         return _sized(sketch, max(2, math.ceil(sketch.size * bits / before)))
     if isinstance(sketch, Fixed) and bits > sketch.capacity:
         raise InputError(
@@ -344,7 +344,7 @@ def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     return sketch.fresh()
 
 
-def _sized(sketch: FrequentDirections | HadamardDirections, size: int) -> Sketch:
+def _sized(sketch: FrequentDirections, size: int) -> Sketch:
     mean, half_life = sketch.mean, sketch.half_life
     if isinstance(sketch, HadamardDirections):
         sampled = None if sketch.sampled == 2 * sketch.size else sketch.sampled

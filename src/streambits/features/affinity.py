@@ -131,7 +131,7 @@ class GaussianAffinity:
         least = float(xp.finfo(dtype).min)
         return xp.astype(xp.clip(self._exponents(double(rows)), least, 0.0), dtype)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, _features: Array) -> Array:
         xp = array_namespace(rows)
         rows = self._relative(rows)
         noise = self._relative_error(rows.dtype, _squares(rows) + self._farthest)

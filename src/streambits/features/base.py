@@ -31,7 +31,7 @@ class Features(Protocol):
     def __call__(self, rows: Array) -> Array:
         """Features of checked rows, in their precision or a better one. Memory: n x width."""
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """(n,) bounds on the rounding error of each row's features, relative to their length."""
 
     def on(self, like: Array) -> Self:

@@ -131,12 +131,12 @@ class Cosines(OnForms):
         xp = array_namespace(angles)
         return xp.cos(angles) + xp.astype(self.offsets, angles.dtype, copy=False)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """The error of a cosine is that of its angle, and a few units of its own; at most 2."""
         xp = array_namespace(rows)
         angles = self._forms.error(rows, xp.ones_like(self.phases))
         error = angles + 8 * unit(rows) * self.width**0.5
-        return relative_noise(xp.clip(error, 0, 4 * self.width**0.5), self(rows))
+        return relative_noise(xp.clip(error, 0, 4 * self.width**0.5), features)
 
     def on(self, like: Array) -> Self:
         return self.from_state({name: beside(part, like) for name, part in self.state().items()})

@@ -137,13 +137,13 @@ class Eigenfunctions(OnForms):
         left, right = xp.reshape(left, places.shape), xp.reshape(right, places.shape)
         return left + (places - below) * (right - left)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """The error of a place times the steepest slope, and a few units of the largest entry."""
         xp = array_namespace(rows)
         slope = xp.max(xp.abs(self.tables[1:, :] - self.tables[:-1, :]), axis=0)
         size = float(xp.sqrt(xp.sum(xp.max(xp.abs(self.tables), axis=0) ** 2)))
         error = self._forms.error(rows, slope) + 8 * unit(rows) * size
-        return relative_noise(xp.clip(error, 0, 4 * size), self(rows))
+        return relative_noise(xp.clip(error, 0, 4 * size), features)
 
     def on(self, like: Array) -> Self:
         names = ("vectors", "shifts", "tables", "centre")

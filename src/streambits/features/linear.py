@@ -43,7 +43,7 @@ class Linear:
     def __call__(self, rows: Array) -> Array:
         return rows - array_namespace(rows).astype(self.centre, rows.dtype, copy=False)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, _features: Array) -> Array:
         xp = array_namespace(rows)
         return xp.full_like(rows[:, 0], float(xp.finfo(rows.dtype).eps))
 

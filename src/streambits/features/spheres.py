@@ -69,12 +69,12 @@ class Spheres(OnForms):
             return self(double(rows))
         return self._forms(rows) - squares[:, None]
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """The error of the product, and that of the square, which is the same in every column."""
         xp = array_namespace(rows)
         product = self._forms.error(rows, xp.ones_like(self.radii))
         square = (2 * self.inputs**0.5 + 4) * unit(rows) * double(self._forms.reach(rows)) ** 2
-        return relative_noise(product + square * self.width**0.5, self(rows))
+        return relative_noise(product + square * self.width**0.5, features)
 
     def on(self, like: Array) -> Self:
         return self.from_state({name: beside(part, like) for name, part in self.state().items()})

@@ -23,8 +23,8 @@ from streambits._arrays import (
 )
 from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
 from streambits.errors import ForkError, InputError, MergeError
-from streambits.features import Features
-from streambits.model.coder import Coder
+from streambits.features import Features, GaussianAffinity
+from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection
 from streambits.model.renewal import check_enough, drawn, rebuilt, renewable
@@ -33,6 +33,7 @@ from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_different, check_equal, check_features
 from streambits.sketches import Sketch
 
+FEW = 64  # of which one is looked at, to see whether rows are out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
@@ -156,7 +157,14 @@ class Learner:
     def _empty_sample(self, size: int) -> Reservoir:
         inputs, half_life = self.features.inputs, self._sketch.half_life
         seed = [self.seed, 1]  # not the keys that drew the landmarks
-        return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
+        return Reservoir(
+            size,
+            self.features.like,
+            inputs=inputs,
+            half_life=half_life,
+            seed=seed,
+            by_first_row=True,
+        )
 
     # Learning
 
@@ -208,9 +216,11 @@ class Learner:
         whole = blocks[first:] if coder.features is self.features else []
         packed = self._absorb(blocks, coder if whole else None)[first:]
         if not whole:
-            return coder.encode(rows)
+            return coder.encode(rows, warn=False)
         ends = [rows[:start, :], rows[end:, :]]
-        before, after = (coder.encode(part).packed if part.shape[0] else None for part in ends)
+        before, after = (
+            coder.encode(part, warn=False).packed if part.shape[0] else None for part in ends
+        )
         parts = [part for part in (before, *packed, after) if part is not None]
         return Codes(frozen(np.concatenate(parts)), coder.bits, coder.epoch)
 
@@ -221,17 +231,28 @@ class Learner:
     def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
         """Learn blocks; gives their packed codes, if there is a coder to make them."""
 
-        def work(block: Array) -> tuple[Any, Any]:
+        def work(block: Array) -> tuple[Any, Any, bool]:
             features = self.features(block)
             packed = None if coder is None else coder.packed(block, features)
-            return self._sketch.prepare(features), packed
+            return self._sketch.prepare(features), packed, self._is_out_of_reach(features)
 
-        found = []
-        for block, (part, packed) in zip(blocks, ordered_map(work, blocks), strict=True):
+        found, lost = [], 0
+        for block, (part, packed, far) in zip(blocks, ordered_map(work, blocks), strict=True):
             self._sketch.absorb(part)
             self._sample.update(block)
             found.append(packed)
+            lost += far
+        warn_of_reach(BLOCK * lost, BLOCK * len(blocks), "learned")
         return found
+
+    def _is_out_of_reach(self, features: Array) -> bool:
+        """Whether some rows of a block, looked at here and there, all miss every landmark.
+
+        Where there is a monitor, it sees that and draws new landmarks.
+        """
+        if self._monitor or not isinstance(self.features, GaussianAffinity):
+            return False
+        return bool(array_namespace(features).max(features[::FEW, :]) < REACH)
 
     def merge(self, other: "Learner") -> Self:
         """Take all that another learner of the same settings has learned.
@@ -401,9 +422,11 @@ class Learner:
 
     def _projected(self, matrix: Array) -> Array:
         """The features of the sample, along the columns of a matrix."""
-        parts = [
-            double(self.features(rows)) @ matrix for rows in blocks(self._sample_rows(), BLOCK)
-        ]
+
+        def work(rows: Array) -> Array:
+            return double(self.features(rows)) @ matrix
+
+        parts = list(ordered_map(work, list(blocks(self._sample_rows(), BLOCK))))
         return array_namespace(matrix).concat(parts, axis=0)
 
     # Keeping

@@ -75,20 +75,33 @@ def test_bytes_that_are_no_text_and_long_lines_are_cut(read):
     assert rows.tolist() == [[1, 2], [4, 5]]
 
 
-CELLS = st.sampled_from(["1", "2.5", "-3e2", "", "x", "nan", '"4"', '"', "1_0", " 5", "é", "+6"])
-LINES = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), min_size=1, max_size=12)
+CELLS = ["1", "2.5", "-3e2", "", "x", "nan", '"4"', '"', "1_0", " 5", "é", "+6", "0x1F", "\t7 "]
+CELLS += ['"1"2', '""3', '"4""5"', '" 6"', "00", "-0", "1e", ".5", "5.", "inf", "NA", "- 1", "1\r2"]
+CELLS += ["1e-400", "1e400", "٣", "\x0b8", "0xFFFFFFFFFFFFFFFF", "9223372036854775808", "nan(1)"]
+CELLS = st.sampled_from(CELLS) | st.text("0123456789+-.eExX_ \t\"'", max_size=6)
+LINES = st.lists(st.lists(CELLS, min_size=2, max_size=3).map(",".join), min_size=1, max_size=12)
 
 
-@given(LINES)
-def test_a_line_is_good_or_bad_by_itself(lines):
+@given(LINES, st.booleans())
+def test_a_line_is_good_or_bad_by_itself(lines, ids):
     lines = [line.encode() for line in lines]
-    parser = CsvParser(b"a,b", "a.csv", ReadOptions())
+    parser = CsvParser(b"a,b", "a.csv", ReadOptions(ids="b" if ids else None))
     layout = parser.layout([])
-    together, _ = parse_lines(parser, lines, layout, ids=False)
-    alone = np.concatenate([parse_lines(parser, [line], layout, ids=False)[0] for line in lines])
-    for rows in (together, alone):
-        rows[~np.isfinite(rows).all(axis=1)] = np.nan
-    assert np.array_equal(together, alone, equal_nan=True)
+    together = parse_lines(parser, lines, layout, ids)
+    parts = [parse_lines(parser, [line], layout, ids) for line in lines]
+    rows = np.concatenate([part[0] for part in parts])
+    good = np.isfinite(rows).all(axis=1)
+    assert np.array_equal(np.isfinite(together[0]).all(axis=1), good)
+    assert np.array_equal(together[0][good], rows[good])
+    if ids:
+        names = np.concatenate([part[1] for part in parts])
+        assert np.array_equal(together[1][good], names[good])
+
+
+def test_cells_longer_than_pythons_csv_takes(read):
+    text = '"' + "word, " * 40_000 + '"'
+    ids, rows, rejects = read("a.csv", f"t,a\n{text},1\n{text},x\n{text},3\n", columns=["a"])
+    assert (ids, rows.tolist(), len(rejects)) == ([0, 2], [[1], [3]], 1)
 
 
 def test_columns_and_ids_by_name(read):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import StreambitsError
 from streambits.io import protocols as connect
@@ -58,7 +58,7 @@ def test_every_source_passes_the_kit(write, tmp_path, kind):
     _, parts = tables(kind, [20, 0, 15], 3, 6, 0)
     for number, part in enumerate(parts):
         write(tmp_path / f"{number}-{kind}", part)
-    run(CHECKS, lambda: open_source(str(tmp_path), rows=8))
+    run_checks(CHECKS, lambda: open_source(str(tmp_path), rows=8))
     assert isinstance(open_source(str(tmp_path)), connect.Source)
 
 

@@ -38,7 +38,7 @@ def all_of(chunks):
 
 def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
     name = nats_server.new(payloads(100))
-    source = NatsSource(nats_server.url, name, batch=7)
+    source = NatsSource(nats_server.url, name, rows=7)
     assert isinstance(source, Source)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
@@ -54,7 +54,7 @@ def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
 
 def test_reading_ends_where_the_stream_ended_when_it_began(nats_server):
     name = nats_server.new(payloads(20))
-    source = NatsSource(nats_server.url, name, batch=10)
+    source = NatsSource(nats_server.url, name, rows=10)
     chunks = source.read()
     first = next(chunks)
     nats_server.publish(name, payloads(5))
@@ -97,7 +97,7 @@ def test_what_is_no_row_is_rejected_with_its_place(nats_server):
     ]
     good = [b"[1, 2, 3]", b'{"id": -5, "row": [4, 5, 6]}', b'{"row": [7, 8, 9]}']
     name = nats_server.new([*good[:2], *(message for message, _ in bad), good[2]])
-    source = NatsSource(nats_server.url, name, batch=4)
+    source = NatsSource(nats_server.url, name, rows=4)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
     assert ids == [1, -5, 18]
@@ -142,7 +142,7 @@ def test_following_goes_on_until_it_is_idle(nats_server):
 
 def test_messages_removed_before_they_were_read_are_a_reject(nats_server):
     name = nats_server.new(payloads(30))
-    source = NatsSource(nats_server.url, name, batch=10)
+    source = NatsSource(nats_server.url, name, rows=10)
     first = next(source.read())
     nats_server.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=26))
     ids, _, rejects = all_of(source.read(first.offset))
@@ -173,7 +173,7 @@ def test_another_stream_of_the_same_name_is_noticed(nats_server):
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
     name = nats_server.new(payloads(60))
-    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    chunks = NatsSource(nats_server.url, name, rows=10).read()
     found = [next(chunks), next(chunks)]
     nats_server.stop(hard=hard)
     back = threading.Timer(1, nats_server.start)
@@ -185,7 +185,7 @@ def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
 
 def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
     name = nats_server.new(payloads(30))
-    source = NatsSource(nats_server.url, name, batch=10, retry_seconds=1)
+    source = NatsSource(nats_server.url, name, rows=10, retry_seconds=1)
     chunks = source.read()
     first = next(chunks)
     nats_server.stop()
@@ -207,7 +207,7 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
 
 def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
     name = nats_server.new(payloads(30))
-    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    chunks = NatsSource(nats_server.url, name, rows=10).read()
     first = next(chunks)
 
     async def forget(jetstream, _):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError
@@ -112,20 +112,29 @@ def open_source(
     if not listed:
         raise InputError("paths is empty: name a file, a folder or a glob")
     if any(map(is_url, listed)):
-        broker = _broker_options(columns, ids, format, rows, retry_seconds)
-        return _open_broker(listed, broker | {"follow": follow, "idle": idle})
+        options = {
+            "columns": None if columns is None else _width(columns),
+            "id_key": ids,
+            "format": format,
+            "rows": rows,
+            "follow": follow,
+            "idle": idle,
+            "retry_seconds": retry_seconds,
+        }
+        present = {name: value for name, value in options.items() if value is not None}
+        return _open_broker(listed, cast("BrokerOptions", present))
     if follow or idle is not None:
         name = "follow" if follow else "idle"
         raise InputError(f"{name} is for brokers: files are read to their end")
     size = {} if rows is None else {"rows": as_count(rows, "rows")}
-    options = ReadOptions(_column_names(columns, ids), ids, **size)
+    read_options = ReadOptions(_column_names(columns, ids), ids, **size)
     if format is not None:
         as_choice(format, "format", tuple(FORMATS))
     if "-" in listed:
-        return _open_standard_input(listed, format or "csv", options)
+        return _open_standard_input(listed, format or "csv", read_options)
     names = [n for path in listed for n in expand(path, lambda n: bool(format or _format_of(n)))]
-    readers = [_reader(name, format, options) for name in names]
-    return FileSource(readers, options, format, accept_changes=accept_changes)
+    readers = [_reader(name, format, read_options) for name in names]
+    return FileSource(readers, read_options, format, accept_changes=accept_changes)
 
 
 def _column_names(columns: Sequence[str] | int | None, ids: str | None) -> tuple[str, ...] | None:
@@ -166,33 +175,11 @@ def _format_of(name: str) -> str | None:
     return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
 
 
-def _broker_options(
-    columns: Sequence[str] | int | None,
-    ids: str | None,
-    format: str | None,  # noqa: A002
-    rows: int | None,
-    retry_seconds: float | None,
-) -> BrokerOptions:
-    """What is not None, by the names that brokers have for it."""
-    options: BrokerOptions = {}
-    if columns is not None:
-        options["columns"] = _width(columns)
-    if ids is not None:
-        options["id_key"] = ids
-    if format is not None:
-        options["format"] = format
-    if rows is not None:
-        options["batch"] = as_count(rows, "rows")
-    if retry_seconds is not None:
-        options["retry_seconds"] = retry_seconds
-    return options
-
-
 def _width(columns: Sequence[str] | int) -> int:
     """A number, or the command line's list of one that is written as text."""
     if isinstance(columns, int):
         return columns
-    if len(columns) != 1 or not columns[0].isdecimal():
+    if isinstance(columns, str) or len(columns) != 1 or not columns[0].isdecimal():
         raise InputError(f"columns is {columns!r}; for a broker it is the number of values per row")
     return int(columns[0])
 

@@ -248,7 +248,7 @@ def _sift_table(
     table: Any, layout: Layout | None, options: ReadOptions, path: str, at: At
 ) -> RowBatch:
     """Good and bad rows of a record batch, the last of which is before row at["row"]."""
-    rows, ids = table_rows(table, layout, options.ids is not None)
+    rows, ids = arrow_rows(table, layout, options.ids is not None)
     columns = [_stored(column) for column in table.columns]
     start = at["row"] - table.num_rows
 
@@ -265,7 +265,7 @@ def _sift_table(
     return sift(rows, ids, at, reject)
 
 
-def table_rows(
+def arrow_rows(
     table: Any, layout: Layout | None, ids: bool
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
     """Rows of an Arrow record batch, without a loop over them, and their ids.

@@ -133,7 +133,7 @@ class FileSource:
                 continue
             self._remember(number)
             for batch in reader.batches(_agreed(first, own), at):
-                ids = batch.ids + (count if self._options.ids is None else 0)
+                ids = count + batch.ids if self._options.ids is None else batch.ids
                 count += len(batch.rows) + len(batch.rejects)
                 place = {"file": number, "count": count, **batch.offset}
                 digest = reader.source.digest()

@@ -206,7 +206,7 @@ class _TopicConsumer:
             healthy = True
             while healthy and self.places[partition] < end:
                 start = self.places[partition]
-                count = min(self.source.batch, end - start)
+                count = min(self.source.rows, end - start)
                 found = self._consumer.consume(count, timeout=WAIT)
                 messages, healthy = self._sort_out(found, partition, end)
                 if messages:

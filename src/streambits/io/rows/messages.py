@@ -147,7 +147,7 @@ def _numbers(values: Any) -> NDArray[Any] | None:
 class BrokerOptions(TypedDict, total=False):
     """What every broker source takes, besides where it reads."""
 
-    batch: int
+    rows: int
     follow: bool
     idle: float | None
     retry_seconds: float
@@ -166,7 +166,7 @@ class BrokerSource:
         Of the source, without secrets.
     secrets
         Texts that are taken out of the client's messages.
-    batch
+    rows
         Messages per batch, at most, which bounds the memory.
     follow
         Whether to wait for more messages without end.
@@ -183,7 +183,7 @@ class BrokerSource:
         name: str,
         secrets: tuple[str, ...] = (),
         *,
-        batch: int = 1024,
+        rows: int = 1024,
         follow: bool = False,
         idle: float | None = None,
         retry_seconds: float = DEFAULT,
@@ -193,7 +193,7 @@ class BrokerSource:
         columns: int | None = None,
     ) -> None:
         self.name, self.secrets = name, secrets
-        self.batch = as_count(batch, "batch")
+        self.rows = as_count(rows, "rows")
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
         self.follow = follow or idle is not None
         self.retry_seconds = Retry(retry_seconds, name, secrets).seconds

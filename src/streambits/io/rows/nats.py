@@ -219,7 +219,7 @@ class _StreamConsumer:
             lost = await self._open()
         if self.finished:
             return [], lost
-        count = min(self.source.batch, max(self.pending, 1))
+        count = min(self.source.rows, max(self.pending, 1))
         try:
             found = await self._messages.fetch(count, timeout=WAIT)
         except TimeoutError:

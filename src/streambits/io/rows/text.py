@@ -2,7 +2,7 @@
 
 A block of lines is parsed at once, by pyarrow. If that fails, each line is parsed by itself, in
 Python: a line is good or bad whatever comes before or after it, because all that pyarrow accepts
-the parsers in Python accept too.
+the parsers in Python accept too (but for JSON nested deeper than Python's limit).
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streambits.errors import StorageError
 from streambits.io.bad_rows import BadRowError
-from streambits.io.rows.arrow import table_rows
+from streambits.io.rows.arrow import arrow_rows
 from streambits.io.rows.files import (
     REJECT_TEXT,
     At,
@@ -43,7 +43,7 @@ class LineParser(Protocol):
         ...
 
     def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
-        """An Arrow table for `table_rows`, one row per line; a ValueError if a line is bad."""
+        """An Arrow table for `arrow_rows`, one row per line; a ValueError if a line is bad."""
         ...
 
     def row(self, line: bytes, layout: Layout | None) -> tuple[list[float], int]:
@@ -122,7 +122,7 @@ def parse_lines(
     except ValueError:  # pyarrow's ArrowInvalid is one
         table = None
     if table is not None and table.num_rows == len(lines):
-        return table_rows(table.combine_chunks().to_batches()[0], layout, ids)
+        return arrow_rows(table.combine_chunks().to_batches()[0], layout, ids)
     rows = np.full((len(lines), layout.width), np.nan)
     for place, line in enumerate(lines):
         with contextlib.suppress(BadRowError):
