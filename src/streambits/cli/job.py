@@ -77,7 +77,8 @@ def _sink(plan: Plan) -> Sink | None:
     if plan.bits is None:
         return None
     target = plan.to or f"parquet:{plan.out / 'codes'}"
-    return open_sink(target, plan.bits, retry_seconds=plan.retry_seconds)
+    model = plan.settings.get("model")  # its digest, where there is one before the job
+    return open_sink(target, plan.bits, retry_seconds=plan.retry_seconds, made_by=model)
 
 
 def _description(plan: Plan) -> dict[str, Any]:
