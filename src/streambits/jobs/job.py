@@ -105,7 +105,8 @@ def run_job(
         sink = None
         if plan.bits is not None:
             target = plan.to or f"parquet:{folder.codes}"
-            sink = open_sink(target, plan.bits, retry_seconds=plan.retry_seconds)
+            model = plan.settings.get("model")  # its digest, where there is one before the job
+            sink = open_sink(target, plan.bits, retry_seconds=plan.retry_seconds, made_by=model)
         rejects = Rejects(folder.rejects_file, skip=plan.skip_bad)
         job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
         return job.run()
