@@ -84,7 +84,7 @@ def _of_file(path: Path) -> Facts:
         more = {"strategy": found.strategy, "bytes": found.nbytes}
         return {"kind": "index", **_of_codes(found.items(), found.bits), **more}
     if isinstance(found, Checkpoint):
-        learner = found.parts.get("learner")
+        learner = found.models.get("learner")
         return {"kind": "checkpoint", **found.counts} | (_of_learner(learner) if learner else {})
     raise StorageError(f"{path} holds a {type(found).__name__}, of which there is nothing to say")
 
@@ -132,11 +132,11 @@ def _of_learner(learner: Learner) -> Facts:
     }
 
 
-def _features(part: Features) -> str:
+def _features(features: Features) -> str:
     """A line about the features."""
-    if isinstance(part, GaussianAffinity):
-        return f"affinities to {part.width} landmarks, bandwidth {part.bandwidth:.6g}"
-    return f"{part.width} of {type(part).__name__}"
+    if isinstance(features, GaussianAffinity):
+        return f"affinities to {features.width} landmarks, bandwidth {features.bandwidth:.6g}"
+    return f"{features.width} of {type(features).__name__}"
 
 
 def _spectrum(learner: Learner) -> list[float]:

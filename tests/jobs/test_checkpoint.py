@@ -92,7 +92,7 @@ def test_one_from_before_is_gone_on_from(ended, rows, learner, tmp_path):
     assert ended(crash, open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, "failed", False]
     folder = JobFolder(tmp_path / "job", {})
     new = folder.checkpoint()
-    folder.commit(Checkpoint(new.offset, new.sink, new.counts, new.parts))
+    folder.commit(Checkpoint(new.offset, new.sink, new.counts, new.models))
     assert folder.checkpoint().ended is None
     assert ended(sink=open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, True]
     [packed] = [codes.packed for _, codes in read_codes(tmp_path / "codes")]

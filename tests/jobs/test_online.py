@@ -70,7 +70,7 @@ def test_the_checkpoint_does_not_grow_with_the_number_of_epochs(run, mixture):
         if event == "commit":
             kept = folder / "checkpoint.safetensors"
             sizes[progress.epoch] = kept.stat().st_size
-            held[progress.epoch] = JobFolder(folder, {}).checkpoint().parts["coders"].nbytes
+            held[progress.epoch] = JobFolder(folder, {}).checkpoint().models["coders"].nbytes
 
     run(watch, rows=mixture(16_000, seed=5))
     assert max(sizes) > 30
@@ -102,7 +102,7 @@ def test_a_job_that_runs_can_be_searched_in_all_its_epochs(run, stream):
 
     def watch(event, progress, folder):
         if event == "commit" and progress.epoch > 5 and not found:
-            coders = JobFolder(folder, {}).checkpoint().parts["coders"]
+            coders = JobFolder(folder, {}).checkpoint().models["coders"]
             coders.store_in(folder, sb.load)
             index = index_of(folder)
             assert list(coders) == list(index.epochs)
@@ -119,7 +119,7 @@ def test_only_few_epochs_are_kept_if_that_is_asked(run, stream):
 
     def watch(event, progress, folder):
         if event == "commit" and (folder / "epochs").exists():
-            named = set(JobFolder(folder, {}).checkpoint().parts["coders"])
+            named = set(JobFolder(folder, {}).checkpoint().models["coders"])
             seen.append(named - set(files_of(folder)) <= {max(named)})  # all but the current
             assert len(files_of(folder)) < 5
 

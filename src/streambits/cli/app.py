@@ -94,7 +94,7 @@ def main() -> None:
         _fail(f"there is not enough memory ({error})")
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - the last one that could tell it
+    except Exception as error:  # noqa: BLE001 - nobody else could report it
         _fail(f"this is a fault of streambits, please report it: {error!r}", FAULT)
 
 
@@ -103,7 +103,7 @@ def _hide_secrets(arguments: list[str]) -> None:
 
     On Linux the kernel says where it lies; from the start until here they can be seen.
     """
-    shown = {given: without_urls(given, [given]) for given in arguments}
+    shown = {word: without_urls(word, [word]) for word in arguments}
     secret = {os.fsencode(old): os.fsencode(new) for old, new in shown.items() if old != new}
     if not secret:
         return
@@ -127,6 +127,6 @@ def _fail(reason: str, code: int = 1) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
     hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
-    told = without_urls(reason, sys.argv[1:])
-    typer.echo(f"streambits: {' '.join(told.split())}{hint}", err=True)
+    text = without_urls(reason, sys.argv[1:])
+    typer.echo(f"streambits: {' '.join(text.split())}{hint}", err=True)
     sys.exit(code)

@@ -48,11 +48,11 @@ def inspect_command(
         typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
         return
     console = output.stdout()
-    for part in parts(path, facts):
+    for part in _parts(path, facts):
         console.print(part, soft_wrap=isinstance(part, str), markup=False)
 
 
-def parts(title: str, facts: Facts) -> Iterator[Any]:
+def _parts(title: str, facts: Facts) -> Iterator[Any]:
     """Tables and plots, one below the other."""
     yield from _job(facts) if facts["kind"] == "job" else ()
     if facts["kind"] != "job":
@@ -71,10 +71,10 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
 def _job(facts: Facts) -> Iterator[Any]:
     yield _table("job", _progress(facts) | _described(facts["job"]))
     if "codes" in facts:
-        yield from parts("codes", {"kind": "codes", **facts["codes"]})
+        yield from _parts("codes", {"kind": "codes", **facts["codes"]})
     for name in ("model", "coders"):
         if name in facts:
-            yield from parts(name, facts[name])
+            yield from _parts(name, facts[name])
 
 
 def _progress(facts: Facts) -> Facts:

@@ -20,7 +20,7 @@ from streambits.model.codes import MOST_BITS
 from streambits.tune import Tuned, tune
 
 SHOWN = 10  # trials in the table
-VERBS = ("learn", "online")  # which take the settings
+VERBS = ("learn", "online")  # that have these settings
 
 
 class Target(StrEnum):

@@ -37,7 +37,7 @@ class Checkpoint:
         Place in the source, and state of the sink.
     counts : dict of str to int
         Rows, bytes and rejects so far, size and CRC-32 of the file of rejects.
-    parts : dict
+    models : dict
         What the work has learned: a learner, and of an online job its coders.
     source : JSON value, optional
         Evidence by which the source is recognised when the job goes on.
@@ -50,22 +50,22 @@ class Checkpoint:
         offset: Any,
         sink: Any,
         counts: dict[str, int],
-        parts: dict[str, Any],
+        models: dict[str, Any],
         *,
         source: Any = None,
         ended: bool | None = None,
     ) -> None:
-        self.offset, self.sink, self.counts, self.parts = offset, sink, counts, parts
+        self.offset, self.sink, self.counts, self.models = offset, sink, counts, models
         self.source, self.ended = source, ended
 
     def state(self) -> dict[str, Any]:
         plain = {"offset": self.offset, "sink": self.sink, "counts": self.counts}
         plain |= {"source": self.source, "ended": self.ended}
-        return {"plain": json.dumps(plain), "parts": self.parts}  # storage has no lists
+        return {"plain": json.dumps(plain), "parts": self.models}  # storage has no lists
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(**json.loads(state["plain"]), parts=state["parts"])
+        return cls(**json.loads(state["plain"]), models=state["parts"])
 
 
 register(Checkpoint, model=True)

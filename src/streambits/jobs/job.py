@@ -180,7 +180,7 @@ class Job:
         found = self.folder.checkpoint() if self.folder else None
         if found is not None:
             self._check_source(found)
-        self.work.resume(found.parts if found else {}, self.folder)
+        self.work.resume(found.models if found else {}, self.folder)
         if found is None:
             self._go_back()
             if self.folder:
@@ -259,7 +259,7 @@ class Job:
         counts = self._counts()
         if self.folder:
             evidence = getattr(self.source, "evidence", lambda _: None)(self._offset)
-            now = (self._offset, self._sink_state, counts, self.work.parts())
+            now = (self._offset, self._sink_state, counts, self.work.models())
             self.folder.commit(Checkpoint(*now, source=evidence, ended=ended))
             self.work.committed()
         self._committed, self._uncommitted = counts, False

@@ -29,7 +29,7 @@ class OpenModel:
     path : Path
         Its file; of a job that has not ended, the checkpoint.
     digest : str
-        By this its file can be told from any other.
+        Identifies what the file holds.
     content : Learner, Coder or CoderSet
         What the file holds.
     beside : Learner or Path, optional
@@ -247,12 +247,12 @@ def maker_of(folder: Path) -> Maker | None:
         if held.checkpoint_file.exists():
             raise
         return None
-    found, name = (_text(job.get(part), "model") for part in ("settings", "names"))
+    found, name = (_text(job.get(group), "model") for group in ("settings", "names"))
     return Maker(folder, found, name) if job.get("verb") == "encode" and found else None
 
 
-def _text(part: object, name: str) -> str | None:
-    found = part.get(name) if isinstance(part, dict) else None
+def _text(group: object, name: str) -> str | None:
+    found = group.get(name) if isinstance(group, dict) else None
     return found if isinstance(found, str) else None
 
 
@@ -276,7 +276,7 @@ def _newest(folder: JobFolder) -> OpenModel | None:
     if not lexists(folder.checkpoint_file):
         return ended
     last = folder.checkpoint()
-    if ended is not None and (last is None or not last.parts):
+    if ended is not None and (last is None or not last.models):
         return ended
     live = _open(folder.checkpoint_file)
     return live if ended is None or live._seen > ended._seen else ended
@@ -287,8 +287,8 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
     content, digest_ = opened(file)
     beside = folder.model_file if folder and lexists(folder.model_file) else None
     if isinstance(content, Checkpoint):
-        parts = content.parts
-        beside, content = parts.get("learner"), parts.get("coders", parts.get("learner"))
+        held = content.models
+        beside, content = held.get("learner"), held.get("coders", held.get("learner"))
         if content is None:
             raise InputError(f"{file} has no model: name one with --model")
         if isinstance(content, CoderSet):

@@ -103,7 +103,7 @@ def _encode_all(
     coder: Coder,
     on_reject: Callable[[Reject], None],
 ) -> CoderSet:
-    coders, known = CoderSet(), np.sort(np.concatenate([_NONE, *(ids for ids, _ in index.items())]))
+    coders, every = CoderSet(), np.concatenate([_NONE, *(ids for ids, _ in index.items())])
     sample = Reservoir(coders.size, coder.features.like, inputs=coder.features.inputs)
     encoded = [_NONE]
 
@@ -118,7 +118,7 @@ def _encode_all(
                 yield batch
 
     reencode(coder, batches(), index)  # all rows of other epochs, and no row that is not there
-    missing = np.setdiff1d(known, np.concatenate(encoded))
+    missing = np.setdiff1d(every, np.concatenate(encoded))
     if len(missing):
         raise InputError(
             f"the source lacks {len(missing)} of the index's rows, among them the id {missing[0]}: "

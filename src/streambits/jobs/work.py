@@ -21,7 +21,7 @@ Rows = NDArray[Any]
 
 
 class Work(Protocol):
-    """What a job needs of it. ready: whether all rows so far are in `parts`, to be committed."""
+    """What a job needs of it. ready: whether all rows so far are in `models`, to be committed."""
 
     @property
     def ready(self) -> bool: ...
@@ -38,16 +38,16 @@ class Work(Protocol):
         """No more rows come for now; gives the codes of rows that waited."""
         ...
 
-    def parts(self) -> dict[str, Any]:
+    def models(self) -> dict[str, Any]:
         """What was learned, for the checkpoint."""
         ...
 
-    def resume(self, parts: dict[str, Any], folder: JobFolder | None) -> None:
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         """Go back to that, or begin if there is nothing; folder: of the job, if it has one."""
         ...
 
     def committed(self) -> None:
-        """What `parts` gave last is on the disk, and what it did not name is not needed."""
+        """What `models` gave last is on the disk, and what it did not name is not needed."""
         ...
 
     def save(self, folder: JobFolder) -> None:
@@ -89,10 +89,10 @@ class Encoding:
     def finish(self) -> Iterator[CodeBatch]:
         yield from ()
 
-    def parts(self) -> dict[str, Any]:
+    def models(self) -> dict[str, Any]:
         return {}
 
-    def resume(self, parts: dict[str, Any], folder: JobFolder | None) -> None:
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         pass
 
     def committed(self) -> None:
@@ -149,12 +149,12 @@ class Learning:
             learner.learn(rows)
         yield from ()
 
-    def parts(self) -> dict[str, Any]:
+    def models(self) -> dict[str, Any]:
         return {} if self.learner is None else {"learner": self.learner}
 
-    def resume(self, parts: dict[str, Any], folder: JobFolder | None) -> None:
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         del folder
-        self.learner = parts.get("learner")
+        self.learner = models.get("learner")
 
     def committed(self) -> None:
         pass
@@ -196,13 +196,13 @@ class Online(Learning):
             if self._keep_epochs is not None:
                 self._retired |= self.coders.keep_newest(self._keep_epochs)
 
-    def parts(self) -> dict[str, Any]:
+    def models(self) -> dict[str, Any]:
         more = {"coders": self.coders}
-        return super().parts() | (more if self.learner is not None else {})
+        return super().models() | (more if self.learner is not None else {})
 
-    def resume(self, parts: dict[str, Any], folder: JobFolder | None) -> None:
-        super().resume(parts, folder)
-        self.coders = parts.get("coders", self.coders)
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
+        super().resume(models, folder)
+        self.coders = models.get("coders", self.coders)
         if folder is not None:
             self.coders.store_in(folder.path, load, save)
             self.coders.tidy()
