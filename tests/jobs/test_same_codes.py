@@ -9,6 +9,8 @@ import streambits as sb
 from streambits.io.codes.parquet import read_codes
 from streambits.jobs.work import with_coder
 
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+
 SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]
 
 

@@ -36,7 +36,8 @@ from streambits.sketches import Sketch
 FEW = 64  # of which one is looked at, to see whether rows are out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
-SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
+MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
+SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -147,6 +148,7 @@ class Learner:
         self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
         self._coder: Coder | None = None
+        self._missed: float | None = None  # by that coder, when it was made
         self._stale = True
         self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
         self._prior = sketch.fresh()
@@ -178,11 +180,6 @@ class Learner:
         while rows.shape[0]:
             rows = rows[self._take(rows, self._learned) :, :]
         return self
-
-    @_alone
-    def take(self, rows: Array) -> int:
-        """Learn rows up to where a new epoch begins, and no further; gives how many."""
-        return self._take(self._checked(rows), self._learned)
 
     @_alone
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
@@ -355,8 +352,31 @@ class Learner:
         if self._stale or self._coder is None:
             with one_blas_thread():
                 self._coder = Coder(self.features, self._projection(), self.epoch)
+                self._missed = self._missing(self._coder)
             self._stale = False
         return self._coder
+
+    @property
+    @_alone
+    def has_moved(self) -> bool:
+        """Whether the last coder misses clearly more of what was learned than when it was made.
+
+        What it misses is the share of the sketch's energy outside of its directions; clearly more
+        is half as much again, and at least 0.001 of all. Costs a product of width x width x bits.
+        """
+        if self._coder is None:
+            return True
+        if self._missed is None:  # nothing but the prior was learned then
+            return False
+        with one_blas_thread():
+            missed = self._missing(self._coder)
+        return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
+
+    def _missing(self, coder: Coder) -> float | None:
+        """The share of the blocks' energy outside of a coder's directions."""
+        if not self._sketch.weight:
+            return None
+        return max(0.0, 1.0 - self._sketch.captured(coder.projection.basis))
 
     @property
     def last_coder(self) -> Coder | None:
@@ -455,6 +475,7 @@ class Learner:
             "prior": self._prior_rows,
             "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
+            "missed": self._missed,
             "monitor": self._monitor and self._monitor.copy(),
         }
 
@@ -467,7 +488,7 @@ class Learner:
             prior = state["features"].like  # hold the landmarks once
         self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
         self._sketch, self._sample = state["sketch"], state["sample"]
-        self.epoch, self._stale = state["epoch"], state["stale"]
+        self.epoch, self._stale, self._missed = state["epoch"], state["stale"], state["missed"]
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch)

@@ -8,6 +8,7 @@ from streambits._arrays import Array, array_namespace, as_count, as_number, devi
 from streambits.errors import MergeError, RankError
 
 TINY = 1e-24  # of the largest entry
+SMALLEST = 1e-300  # energy by which others are divided
 
 
 class Directions(NamedTuple):
@@ -117,6 +118,9 @@ class Sketch(Protocol):
 
     def merge(self, other: Self) -> None:
         """Add everything that another sketch has seen; a MergeError if the settings differ."""
+
+    def captured(self, basis: Array) -> float:
+        """Return the share of all energy in the span of orthonormal columns (width, k)."""
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         """Return `count` leading directions, and up to `extra` more as far as there are.

@@ -98,6 +98,9 @@ class Fixed:
             raise MergeError("the fixed directions differ: build both shards with the same seed")
         self.seen += other.seen
 
+    def captured(self, basis: Array) -> float:  # noqa: ARG002 - rows change nothing
+        return 1.0
+
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         available = self.vectors.shape[1]
         if count > available:

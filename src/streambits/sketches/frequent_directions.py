@@ -6,6 +6,7 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
 from streambits.sketches.base import (
+    SMALLEST,
     CentredSketch,
     Contribution,
     Directions,
@@ -127,6 +128,11 @@ class FrequentDirections(CentredSketch):
     def shrinkage(self) -> float:
         """The sum of all that was subtracted, without the allowance for rounding."""
         return self._shrinkage
+
+    def captured(self, basis: Array) -> float:
+        """The share of all energy in the span of orthonormal columns (width, k)."""
+        xp, rows = array_namespace(basis), self.matrix
+        return float(xp.sum((rows @ basis) ** 2)) / max(float(xp.sum(rows**2)), SMALLEST)
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         """Directions of B; half of all shrinkage is added back to the energies if `robust`."""

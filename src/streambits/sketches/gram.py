@@ -14,6 +14,7 @@ from streambits._arrays import (
     zeros,
 )
 from streambits.sketches.base import (
+    SMALLEST,
     CentredSketch,
     Contribution,
     Directions,
@@ -124,6 +125,11 @@ class Gram(CentredSketch):
     def matrix(self) -> Array:
         """A'A of all rows seen, of shape (width, width)."""
         return array_namespace(self._sum).asarray(self._sum, copy=True)
+
+    def captured(self, basis: Array) -> float:
+        """The share of all energy in the span of orthonormal columns (width, k)."""
+        xp = array_namespace(basis)
+        return float(xp.sum(basis * (self._sum @ basis))) / max(_trace(self._sum), SMALLEST)
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         return self._directions_of(self._sum, count, extra)
