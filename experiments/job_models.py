@@ -1,10 +1,10 @@
-"""How far the two models that an `online` job leaves are apart.
+"""How far the coder that an `online` job leaves is from one that is made after the last row.
 
 python -m experiments.job_models
 
-Of the last epoch of a stream, the share of bits in which they differ: the last coder
-(coders.safetensors) and the final model (model.safetensors), and the codes that were given out
-and those that the model gives.
+Of the last epoch of a stream, the share of bits in which they differ: the coder that made the last
+codes, which the job leaves, and a new one of the same learner; and the codes that were given out
+and those that the new one gives.
 """
 
 import numpy as np

@@ -5,12 +5,15 @@ Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fa
 """
 
 import ctypes
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -28,7 +31,7 @@ from streambits.cli.options import expanded
 from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
 from streambits.cli.tune import tune_command
-from streambits.errors import StreambitsError
+from streambits.errors import ReachWarning, StreambitsError
 from streambits.io.urls import without_urls
 
 DEBUG = "STREAMBITS_DEBUG"
@@ -84,7 +87,8 @@ def main() -> None:
     """
     _hide_secrets(sys.argv[1:])
     try:
-        app()
+        with _logged_warnings():
+            app()
     except StreambitsError as error:
         _fail(str(error))
     except OSError as error:  # such as a full disk behind standard output
@@ -96,6 +100,22 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - nobody else could report it
         _fail(f"this is a fault of streambits, please report it: {error!r}", FAULT)
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[None]:
+    """Our warnings are lines of the log: JSON if that is asked for, and without a place in code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, ReachWarning):
+                logging.getLogger("streambits").warning("%s", message)
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _hide_secrets(arguments: list[str]) -> None:
