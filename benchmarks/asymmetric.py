@@ -77,7 +77,9 @@ def same(words: Words, values: Matrix, k: int) -> bool:
     """Whether one query has the answers of a plain sum, whose rounding may differ."""
     count = words.shape[1]
     signs, cost = sb.Codes.from_bits(values[:1] > 0).words(), np.abs(values[:1])
-    places, found = weighted.nearest(words, np.ones(count, np.bool_), count, signs, cost, k)
+    places, found = weighted.weighted_nearest(
+        words, np.ones(count, np.bool_), count, signs, cost, k
+    )
     plain: Matrix = np.zeros(count)
     for bit, weight in enumerate(cost[0]):
         differs = (words[bit // 64] ^ signs[0, bit // 64]) >> np.uint64(bit % 64) & np.uint64(1)
@@ -97,8 +99,8 @@ def compare(label: str, bits: int, words: Words, values: Matrix) -> None:
             with threadpool_limits(threads, user_api="blas"):
                 plain, ours = best(
                     ROUNDS if asked > 1 else 8 * ROUNDS,
-                    partial(scan.nearest, *codes, some, k),
-                    partial(weighted.nearest, *codes, some, cost[:asked], k),
+                    partial(scan.scan_nearest, *codes, some, k),
+                    partial(weighted.weighted_nearest, *codes, some, cost[:asked], k),
                 )
             print(
                 f"{label:8} {bits:4} {threads:7} {asked:7} {k:4} {plain:9.2f} {ours:9.2f} "

@@ -20,6 +20,7 @@ from streambits.features import (
     nearest,
 )
 from streambits.index import HammingIndex, Hits, rerank
+from streambits.io.codes import open_codes
 from streambits.methods import (
     METHODS,
     e2lsh,
@@ -94,6 +95,7 @@ __all__ = [
     "mdsh",
     "nearest",
     "nystrom",
+    "open_codes",
     "osh",
     "pcah",
     "reencode",

@@ -156,7 +156,7 @@ def reencode(coder: Coder, source: Iterable[Any], index: HammingIndex) -> None:
     """
     coded = [CodeBatch(batch.ids, coder.encode(batch.rows)) for batch in batches(source)]
     ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in coded)])
-    old = [part.ids for part in index.coded() if part.codes.epoch != coder.epoch]
+    old = [part.ids for part in index.items() if part.codes.epoch != coder.epoch]
     _check_same(ids, np.concatenate([np.empty(0, np.int64), *old]), index)
     for part in coded:
         index.update(part.codes, part.ids)

@@ -6,21 +6,20 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes import open_sink
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes, open_sink
 
 
 def pairs(index):
     return [
         (name, codes.epoch, code.tobytes())
-        for ids, codes in index.coded()
+        for ids, codes in index.items()
         for name, code in zip(ids.tolist(), codes.packed, strict=True)
     ]
 
 
 @pytest.fixture
 def expected(job):
-    return pairs(from_parquet(job / "codes"))
+    return pairs(open_codes(job / "codes").index())
 
 
 def test_a_job_becomes_an_index(command, job, tmp_path, expected):
@@ -71,7 +70,7 @@ def test_faiss_and_back(command, one_epoch, tmp_path):
     there, back = tmp_path / "x.faiss", tmp_path / "x.safetensors"
     assert command("index", one_epoch, "--out", there).code == 0
     assert command("index", there, "--out", back, "--epoch", 1).code == 0
-    assert pairs(sb.load(back)) == pairs(from_parquet(one_epoch / "codes"))
+    assert pairs(sb.load(back)) == pairs(open_codes(one_epoch / "codes").index())
 
 
 def test_faiss_refuses_two_epochs(fails, job, tmp_path):
@@ -84,11 +83,11 @@ def test_faiss_refuses_two_epochs(fails, job, tmp_path):
 def test_other_sinks(command, job, tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
     sink = open_sink(kind, 16)
-    for ids, codes in from_parquet(job / "codes").coded():
+    for ids, codes in open_codes(job / "codes").index().items():
         sink.write(ids, codes)
     sink.close()
     assert command("index", kind.removeprefix("npy:")).code == 0
-    assert pairs(sb.load("index.safetensors")) == pairs(from_parquet(job / "codes"))
+    assert pairs(sb.load("index.safetensors")) == pairs(open_codes(job / "codes").index())
 
 
 def test_packed_codes_in_npy(command, tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
-from streambits.cli.plot import plot
-from streambits.io.codes.table import from_parquet
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.cli.output import energy_plot as plot
+from streambits.io.codes import open_codes
+from streambits.jobs.folder import Checkpoint
 
 
 def test_a_learner(command, job):
@@ -32,7 +32,7 @@ def test_a_learner_for_people(command, job):
     text = command("inspect", job / "model.safetensors").out
     for expected in ("5,000", "certificate", "of the energy", "bits changed", "60 landmarks"):
         assert expected in text
-    for expected in ("█", "16 bits of 60 directions", "drift, the last looks"):
+    for expected in ("█", "16 bits of 60 directions", "drift, the last measurements"):
         assert expected in text
 
 
@@ -56,7 +56,7 @@ def test_coders_and_a_coder(command, job, tmp_path):
 
 @pytest.mark.parametrize("kind", ["index", "codes"])
 def test_an_index_and_codes(command, job, tmp_path, kind):
-    index = from_parquet(job / "codes")
+    index = open_codes(job / "codes").index()
     path = job / "codes"
     if kind == "index":
         path = tmp_path / "some.index"
@@ -64,7 +64,7 @@ def test_an_index_and_codes(command, job, tmp_path, kind):
     got = command("inspect", path, "--json").json
     assert (got["kind"], got["codes"], got["bits"], got["epochs"]) == (kind, 5000, 16, [0, 1])
     for one in got["each"]:
-        bits = np.concatenate([c.unpack() for _, c in index.coded() if c.epoch == one["epoch"]])
+        bits = np.concatenate([c.unpack() for _, c in index.items() if c.epoch == one["epoch"]])
         assert one["codes"] == len(bits)
         assert one["balance"] == pytest.approx(abs(2 * bits.mean(axis=0) - 1).mean())
         assert one["constant"] == 0

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.cli.options import Method
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.methods.settings import LEARNED
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -28,8 +27,9 @@ def rows_file(tmp_path, mixture):
     return tmp_path / "rows.csv"
 
 
-def test_the_options_name_all_methods_that_learn():
-    assert [method.value for method in Method] == list(LEARNED)
+def test_the_options_name_all_methods_that_learn(misused, rows_file, tmp_path):
+    said = misused("online", rows_file, "--method", "magic", "--out", tmp_path / "job")
+    assert all(f"'{method}'" in said for method in LEARNED)
 
 
 def test_a_job(command, rows_file, tmp_path):
@@ -71,6 +71,7 @@ def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["rows.csv", "--bits", "0", "--out", "job"],
         ["rows.csv", "--bits", "8"],
         ["--bits", "8", "--out", "job"],
         ["rows.csv", *SETTINGS, "--out", "job", "--epochs", "sometimes"],

@@ -1,14 +1,16 @@
 """What `learn` and `online` are told: by flags, a file or variables, and kept in job.json."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import typer
 
 import streambits as sb
-from streambits.cli.options import Rotation, Way
-from streambits.methods.settings import LANDMARKS_BY
-from streambits.model.rotations import ROTATIONS
+from streambits.cli import app as cli
+from streambits.cli.config import options_of
+from streambits.methods.settings import Settings
 
 TUNED = {
     "whitening": 0.25,
@@ -35,9 +37,16 @@ def kept(folder):
     return json.loads((folder / "job.json").read_text())["settings"]
 
 
-def test_the_names_are_those_of_the_library():
-    for names, known in ((Rotation, ROTATIONS), (Way, LANDMARKS_BY)):
-        assert [name.value for name in names] == list(known)
+@pytest.mark.parametrize(("verb", "without"), [("learn", {"refresh"}), ("online", set())])
+def test_every_setting_is_an_option_with_its_help_and_default(verb, without):
+    options = options_of(typer.main.get_command(cli.app).commands[verb])
+    for one in dataclasses.fields(Settings):
+        if one.name in without:
+            assert one.name not in options
+            continue
+        option = options[one.name]
+        assert option.help == one.metadata["help"]
+        assert option.default == one.default
 
 
 @pytest.mark.parametrize("verb", ["learn", "online"])

@@ -13,8 +13,9 @@ from rich.console import Console
 
 import streambits as sb
 from streambits.cli import search as verb
-from streambits.io.codes.table import from_parquet
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.io.codes import open_codes
+from streambits.jobs import search as library
+from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 
@@ -34,7 +35,7 @@ def as_lines(hits):
 def test_all_epochs_on_one_scale(command, job, asked, rows):
     done = command("search", job, "--query", asked, "-k", 4)
     coders = sb.load(job / "coders.safetensors")
-    hits = coders.search(from_parquet(job / "codes"), rows[:3], 4)
+    hits = coders.search(open_codes(job / "codes").index(), rows[:3], 4)
     assert done.lines == as_lines(hits)
     assert "searching 5,000 codes" in done.err
 
@@ -44,14 +45,14 @@ def test_by_an_index_and_a_model_beside_it(command, one_epoch, asked, tmp_path, 
     command("index", one_epoch, "--out", tmp_path / "index.safetensors")
     done = command("search", tmp_path / "index.safetensors", "--query", asked, "--k", 2)
     coder = sb.load(one_epoch / "model.safetensors").coder()
-    hits = from_parquet(one_epoch / "codes").search(coder.encode(rows[:3]), 2)
+    hits = open_codes(one_epoch / "codes").index().search(coder.encode(rows[:3]), 2)
     assert done.lines == as_lines(hits)
 
 
 def test_real_values(command, one_epoch, asked, rows):
     done = command("search", one_epoch, "--query", asked, "--real", "--allow", "1,5,7,9", "-k", 3)
     coder = sb.load(one_epoch / "model.safetensors").coder()
-    index = from_parquet(one_epoch / "codes")
+    index = open_codes(one_epoch / "codes").index()
     hits = index.search({1: coder.project(rows[:3])}, 3, allow=[1, 5, 7, 9])
     assert done.lines == as_lines(hits)
 
@@ -59,7 +60,7 @@ def test_real_values(command, one_epoch, asked, rows):
 def test_a_radius(command, job, asked, rows):
     done = command("search", job, "--query", asked, "--radius", 1)
     coders = sb.load(job / "coders.safetensors")
-    found = from_parquet(job / "codes").within(coders.encode(rows[:3]), 1)
+    found = open_codes(job / "codes").index().within(coders.encode(rows[:3]), 1)
     assert [line["ids"] for line in done.lines] == [hits.ids.tolist() for hits in found]
 
 
@@ -132,7 +133,7 @@ def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
     old.keep([0])
     keep(old)
     waits = []
-    monkeypatch.setattr(verb.time, "sleep", lambda _: (waits.append(1), keep(coders)))
+    monkeypatch.setattr(library.time, "sleep", lambda _: (waits.append(1), keep(coders)))
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
     assert len(waits) == 1
@@ -154,7 +155,7 @@ def test_a_full_disk_and_a_closed_pipe(job):
 def test_a_table_on_a_terminal(job, asked, monkeypatch):
     monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
     out = io.StringIO()
-    monkeypatch.setattr(verb, "Console", lambda **_: Console(file=out, width=60))
+    monkeypatch.setattr(verb.output, "stdout", lambda: Console(file=out, width=60))
     verb.show([verb.Answer(3, [7, 9], [0, 2.5]), verb.Answer(4, [], [])], as_json=False)
     assert "│ 3     │ 7  │ 0        │" in out.getvalue()
     assert "│       │ 9  │ 2.5      │" in out.getvalue()
@@ -202,5 +203,5 @@ def test_a_users_mistakes(fails, misused, job, asked, tmp_path):
 
 def index_of(job, folder):
     path = folder / "some.index"
-    sb.save(from_parquet(job / "codes"), path)
+    sb.save(open_codes(job / "codes").index(), path)
     return path

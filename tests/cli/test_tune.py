@@ -8,9 +8,9 @@ import pytest
 import typer
 
 import streambits as sb
-from streambits.cli import main as cli
+from streambits.cli import app as cli
 from streambits.cli import tune as verb
-from streambits.cli.settings import options_of
+from streambits.cli.config import options_of
 from streambits.features import Linear
 from streambits.methods.settings import Settings
 from streambits.tune import Tuned, choices, landmarks_for, usual
@@ -57,7 +57,7 @@ def test_so_can_what_is_seldom_found(
     choice, command, source, *, tmp_path, monkeypatch, fingerprint
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verb, "choose", lambda drawn, *_, **__: Tuned(choice, [], drawn))
+    monkeypatch.setattr(verb, "tune", lambda drawn, *_, **__: Tuned(choice, [], drawn))
     done = command("tune", source, "--bits", 6, "--sample", 400, "--out", "tuned.toml")
     assert command(*shlex.split(done.out.splitlines()[-1])[1:]).code == 0
     assert command("learn", source, "--settings", "tuned.toml", "--out", "learn").code == 0
@@ -83,7 +83,7 @@ def test_a_table_for_people(command, source):
     text = " ".join(done.out.split())
     for expected in ("settings tried", "score", "best: ", f"streambits learn {source} --method"):
         assert expected in text
-    assert "drawing 400 rows" in done.err
+    assert "drawing at most 400 rows" in done.err
 
 
 def test_standard_input(command, rows):

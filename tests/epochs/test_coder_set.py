@@ -39,7 +39,7 @@ def test_batches_of_any_size_give_the_same_codes_and_coders(streamed):
     found = sb.HammingIndex(32)
     for ids, codes in sb.encode_online(learner, [(np.arange(4000), rows)], coders=again):
         found.add(codes, ids)
-    for (ids, codes), (other, codes_again) in zip(index.coded(), found.coded(), strict=True):
+    for (ids, codes), (other, codes_again) in zip(index.items(), found.items(), strict=True):
         assert np.array_equal(ids, other)
         assert codes == codes_again
     query = rows[::400] + np.float32(0.01)
@@ -158,10 +158,10 @@ def test_reencode_with_other_rows_is_refused_and_changes_nothing(streamed, ids, 
     learner, _, index, rows = streamed
     coder = sb.ssbc(rows[:100], bits=32).coder()
     coder = type(coder)(coder.features, coder.projection, epoch=9)
-    before = [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.coded()]
+    before = [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.items()]
     with pytest.raises(InputError, match=message):
         sb.reencode(coder, [(ids, rows[ids % 4000])], index)
-    assert [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.coded()] == before
+    assert [(i.tolist(), c.epoch, c.packed.tobytes()) for i, c in index.items()] == before
     assert learner.seen == 4000
 
 
@@ -292,7 +292,7 @@ def test_retired_epochs_take_no_memory(streamed):
 def test_only_the_epochs_of_the_index_are_asked(streamed, kept):
     _, coders, index, rows = streamed
     less = sb.HammingIndex(32)
-    for ids, codes in index.coded():
+    for ids, codes in index.items():
         if codes.epoch in kept:
             less.add(codes, ids)
     few = sb.CoderSet.from_state(coders.state())

@@ -18,17 +18,16 @@ import typer
 from typer.main import get_command
 
 import streambits as sb
+import streambits.jobs.job
 import streambits.jobs.reader
-import streambits.jobs.run
 from paper import runs
 from paper.measure import Cell
-from streambits.cli import chosen
-from streambits.cli import main as cli
-from streambits.cli import settings as from_elsewhere
+from streambits.cli import app as cli
+from streambits.cli import config, tune
 from streambits.errors import StreambitsError
 from streambits.interop import faiss
-from streambits.io.codes import table as parquet
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes import save_index
+from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
@@ -203,9 +202,9 @@ def resumed(_, __):
 
 
 def settings_read(path, _):
-    verbs = {name: from_elsewhere.options_of(v) for name, v in cli.app.commands.items()}
+    verbs = {name: config.options_of(v) for name, v in cli.app.commands.items()}
     try:
-        return json.dumps(from_elsewhere.read(path, verbs))
+        return json.dumps(config.read_settings(path, verbs))
     except typer.BadParameter as error:  # one line on stderr, as for all settings
         raise StreambitsError(str(error)) from error
 
@@ -256,7 +255,7 @@ def _text(codes):
 
 
 def _contents(index):
-    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.coded())
+    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in index.items())
 
 
 # The specimens themselves.
@@ -335,11 +334,11 @@ def codes(root):
     index = sb.HammingIndex(BITS)
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
-    parquet.to_parquet(index, folder / "codes.parquet")
+    save_index(index, folder / "codes.parquet")
     asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
-    for part, (ids, some) in enumerate(index.coded(100)):
+    for part, (ids, some) in enumerate(index.items(100)):
         write_codes(
             [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )
@@ -380,7 +379,7 @@ def finished_jobs(root):
 def others(root):
     folder = _folder(root, "others")
     told = {"method": "ssbc", "bits": 64, "n_landmarks": 500, "whitening": 0.5, "rotation": "itq"}
-    chosen.write(folder / "tuned.toml", told)
+    tune.write(folder / "tuned.toml", told)
     yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
     cell = Cell("mnist", "ssbc", BITS)
     figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
@@ -437,7 +436,7 @@ def _codes_of(folder, kind, asked):
 @contextlib.contextmanager
 def _stopping(wanted):
     """Jobs are asked to stop when they have committed some rows."""
-    tell = streambits.jobs.run.Job._tell
+    tell = streambits.jobs.job.Job._report
 
     def and_stop(job, event, **more):
         if event == "commit" and not job.__dict__.get("asked") and job.rows >= 100:
@@ -445,8 +444,8 @@ def _stopping(wanted):
             signal.raise_signal(signal.SIGTERM)
         return tell(job, event, **more)
 
-    streambits.jobs.run.Job._tell = and_stop if wanted else tell
+    streambits.jobs.job.Job._report = and_stop if wanted else tell
     try:
         yield
     finally:
-        streambits.jobs.run.Job._tell = tell
+        streambits.jobs.job.Job._report = tell

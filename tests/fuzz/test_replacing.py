@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes.parquet import read_codes, write_codes
 from streambits.model.batches import CodeBatch
 
 LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 150
@@ -51,7 +51,7 @@ def read(kind, path):
         return repr([(ids.tolist(), codes.bits, codes.packed.tobytes()) for ids, codes in parts])
     model = sb.load(path)
     if kind == "index":
-        return repr([(ids.tolist(), repr(c), c.packed.tobytes()) for ids, c in model.coded()])
+        return repr([(ids.tolist(), repr(c), c.packed.tobytes()) for ids, c in model.items()])
     coder = model if kind == "coder" else model.coder()
     rows = np.random.default_rng(9).normal(size=(20, 6))
     return repr((getattr(model, "seen", None), coder.project(rows).tobytes()))

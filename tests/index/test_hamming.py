@@ -194,7 +194,7 @@ def test_codes_of_several_epochs_are_searched_together(seed, bits, strategy):
         assert found == pairs[q][:20]
         found = list(zip(near[q].distances.tolist(), near[q].ids.tolist(), strict=True))
         assert found == [pair for pair in pairs[q] if pair[0] <= bits // 4]
-    for ids, codes in index.coded(size=7):
+    for ids, codes in index.items(size=7):
         for key, row in zip(ids.tolist(), codes.unpack(), strict=True):
             epoch, bits_held = held.pop(key)
             assert (epoch, row.tolist()) == (codes.epoch, bits_held.tolist())
@@ -264,7 +264,7 @@ def test_small_adds_in_any_order_make_few_segments():
     for key in rng.permutation(3000):
         index.add(Codes.from_bits([[0] * 8]), [key])
     assert list(index) == list(range(3000))
-    assert len(index._shelves[0].segments) <= 6
+    assert len(index._held._epochs[0]) <= 6
     assert index.nbytes <= 20 * len(index)
 
 
@@ -298,7 +298,11 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
     ("call", "message"),
     [
         (lambda index: index.add(TWO, [5, 5]), "has 5 more than once"),
-        (lambda index: index.add(TWO, [1, 7]), "id 7 is in the index already: update"),
+        (lambda index: index.upsert(LONGER, [1]), "4 bits"),
+        (lambda index: index.upsert(TWO, [7]), "1 ids for 2 codes"),
+        (lambda index: index.upsert(TWO, [0.5, 7]), "float64"),
+        (lambda index: index.upsert([[0, 1, 1]], [7]), "pass streambits.Codes"),
+        (lambda index: index.add(TWO, [1, 7]), "id 7 is in the index already: upsert"),
         (lambda index: index.add(TWO), "id 0 is in the index already: pass ids"),
         (lambda index: index.add(TWO, [1]), "1 ids for 2 codes"),
         (lambda index: index.add(TWO, [1.0, 2.0]), "float64.*astype"),
@@ -322,7 +326,7 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.update(TWO, [7]), "1 ids for 2 codes"),
         (lambda index: index.update(LATER, [0, 8]), "id 8 is not in the index"),
         (lambda index: index.get([7, 8]), "id 8 is not in the index"),
-        (lambda index: list(index.coded(0)), "size is 0"),
+        (lambda index: list(index.items(0)), "size is 0"),
         (lambda index: index.search([[1.0, 2.0]], 1), "2 columns"),
         (lambda index: index.search([[1.0, 2.0, np.nan]], 1), "NaN"),
         (lambda index: index.search(TWO, 1, weights=[1, 2]), "pass 3 numbers"),
@@ -463,3 +467,68 @@ def test_auto_tries_tables_once_until_the_codes_change(monkeypatch):
     for _ in range(10):
         index.search(codes[:6], 5)
     assert len(tried) == 4
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("reading", [False, True])
+def test_upsert_leaves_the_last_code_of_every_id(strategy, reading):
+    """Also of an id that comes twice in one call, or changes its epoch, or is being read."""
+    rng = np.random.default_rng(0)
+    index, held = HammingIndex(20, strategy=strategy), {}
+    for turn in range(30):
+        ids = rng.integers(0, 200, rng.integers(0, 60))
+        codes = Codes.from_bits(truth_values(rng, len(ids), 20), epoch=turn % 3)
+        pages = index.items(size=1)
+        before = next(pages, None) if reading else None
+        index.upsert(codes, ids)
+        assert before is None or len([before, *pages]) == len(held)  # what was there then
+        pairs = zip(ids.tolist(), codes.packed.tolist(), strict=True)
+        held.update((key, (turn % 3, code)) for key, code in pairs)
+        if turn % 7 == 0:
+            index.build()
+    found = {
+        key: (codes.epoch, code)
+        for ids, codes in index.items()
+        for key, code in zip(ids.tolist(), codes.packed.tolist(), strict=True)
+    }
+    assert found == held
+    assert len(index) == len(held)
+
+
+def test_build_makes_tables_before_the_first_search(monkeypatch):
+    codes = Codes.from_bits(np.random.default_rng(0).random((2000, 64)) < 0.5)
+
+    def built(strategy, *, keep=True):
+        times = iter([1.0, 2.0] if keep else [2.0, 1.0])
+        monkeypatch.setattr(segment, "_seconds", lambda _: next(times))
+        index = HammingIndex(strategy=strategy)
+        index.add(codes)
+        before = index.nbytes
+        assert index.build() is index
+        assert index.build().search(codes[:2], 1).ids.tolist() == [[0], [1]]
+        return index.nbytes > before
+
+    assert built("multi")
+    assert not built("scan")
+    assert not built("auto")  # too few codes for tables to pay
+    monkeypatch.setattr(segment, "LEAST_CODES", 1000)
+    assert built("auto")
+    assert HammingIndex(strategy="multi").build().nbytes == 0
+
+
+def test_the_length_of_codes_and_the_number_of_hits_have_defaults():
+    index = HammingIndex()
+    index.add(Codes.from_bits(np.eye(20, 64)))
+    assert (index.bits, index.search(Codes.from_bits(np.zeros((3, 64)))).ids.shape) == (64, (3, 10))
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int64, list])
+def test_bits_are_not_taken_for_real_values(kind):
+    index, bits = HammingIndex(3), TWO.unpack()
+    index.add(TWO, [7, 0])
+    queries = bits.astype(int).tolist() if kind is list else bits.astype(kind)
+    for ask in (lambda q: index.search(q, 1), lambda q: index.within(q, 1)):
+        for asked in (queries, {0: queries}):
+            with pytest.raises(InputError, match=r"queries has the type .*Codes\.from_bits"):
+                ask(asked)
+    assert index.search(bits.astype(np.float32), 1).distances.dtype == np.float64

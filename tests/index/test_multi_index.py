@@ -6,9 +6,9 @@ from threadpoolctl import threadpool_limits
 
 from streambits import Codes
 from streambits.index import multi_index as tables
-from streambits.index import scan
 from streambits.index.kernels import multi_index as multi
 from streambits.index.multi_index import Tables
+from streambits.index.scan import scan_nearest, scan_within
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
 
@@ -63,7 +63,8 @@ def alone(monkeypatch):
     """The tables must answer themselves, whatever it costs."""
     monkeypatch.setattr(tables, "BUDGET", 1e12)
     monkeypatch.setattr(tables, "ROOM", 1)
-    monkeypatch.setattr(tables, "scan", None)
+    monkeypatch.setattr(tables, "scan_nearest", None)
+    monkeypatch.setattr(tables, "scan_within", None)
 
 
 @pytest.mark.parametrize("bits", LENGTHS)
@@ -93,7 +94,8 @@ def test_every_k_and_every_radius(seed, bits, count, pieces):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "BUDGET", 1e12)
         patch.setattr(tables, "ROOM", 1)
-        patch.setattr(tables, "scan", None)
+        patch.setattr(tables, "scan_nearest", None)
+        patch.setattr(tables, "scan_within", None)
         ks = range(1, living + 1, 1 + living // 40)
         check(made, rows, alive, queries, ks=ks, radii=range(bits + 1))
 
@@ -117,9 +119,9 @@ def test_any_budget_and_room_give_what_the_scan_gives(seed, bits, budget):
         patch.setattr(tables, "ROOM", int(rng.choice([1, 16, 10_000])))
         found = made.nearest(words, alive, len(rows), asked, k)
         near = made.within(words, alive, len(rows), asked, radius)
-    expected = scan.nearest(words, alive, len(rows), asked, k)
+    expected = scan_nearest(words, alive, len(rows), asked, k)
     assert all(map(np.array_equal, found, expected))
-    for ours, theirs in zip(near, scan.within(words, alive, len(rows), asked, radius), strict=True):
+    for ours, theirs in zip(near, scan_within(words, alive, len(rows), asked, radius), strict=True):
         assert all(map(np.array_equal, ours, theirs))
 
 
@@ -182,7 +184,11 @@ def test_tables_go_on_from_their_state(mode, tmp_path, alone):
             np.save(tmp_path / name, value)
             state[name] = np.load(tmp_path / f"{name}.npy", mmap_mode=mode)
     again = Tables.from_state(state)
-    assert again.nbytes == made.nbytes == sum(state[name].nbytes for name in tables.NAMES[2:])
+    assert (
+        again.nbytes
+        == made.nbytes
+        == sum(state[name].nbytes for name in multi.PieceTables._fields[2:])
+    )
     check(again, rows, alive, queries, ks=(1, 20), radii=(0, 5))
 
 

@@ -26,7 +26,7 @@ def codes_of(rng, count, bits, epoch=0):
 
 
 def contents(index):
-    return [(ids.tolist(), codes.epoch, codes.packed.tolist()) for ids, codes in index.coded()]
+    return [(ids.tolist(), codes.epoch, codes.packed.tolist()) for ids, codes in index.items()]
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 30, 64, 130]), st.sampled_from(["scan", "multi"]))
@@ -237,7 +237,7 @@ def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):
             lambda: bad.get([3]),  # noqa: B023
             lambda: 3 in bad,  # noqa: B023
             lambda: list(bad),  # noqa: B023
-            lambda: list(bad.coded()),  # noqa: B023
+            lambda: list(bad.items()),  # noqa: B023
             lambda: sb.save(bad, path),  # noqa: B023
         ]
         for use in uses:

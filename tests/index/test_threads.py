@@ -115,7 +115,7 @@ def test_an_id_is_never_missing_while_it_is_updated():
 def test_a_pinned_index_stays_as_it_is():
     index, codes = HammingIndex(64), codes_of(0, 300)
     index.add(codes)
-    pages = index.coded(100)
+    pages = index.items(100)
     first = next(pages)
     index.remove(np.arange(0, 300, 2))
     index.update(codes[1:2], [3])

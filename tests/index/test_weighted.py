@@ -30,7 +30,7 @@ def search(rows, alive, queries, weights, k):
     words = np.ascontiguousarray(Codes.from_bits(np.concatenate([rows, queries])).words().T)
     beyond = np.concatenate([alive, np.ones(len(queries), np.bool_)])
     asked = Codes.from_bits(queries).words()
-    return weighted.nearest(words, beyond, len(rows), asked, weights, k)
+    return weighted.weighted_nearest(words, beyond, len(rows), asked, weights, k)
 
 
 def check(rows, alive, queries, weights, k):
@@ -161,8 +161,8 @@ def test_equal_weights_give_the_plain_scan():
     rng = np.random.default_rng(3)
     words, alive = rng.integers(0, 2**64, (1, 50_000), np.uint64), rng.random(50_000) < 0.9
     queries = rng.integers(0, 2**64, (3, 1), np.uint64)
-    plain = scan.nearest(words, alive, 50_000, queries, 30)
-    ours = weighted.nearest(words, alive, 50_000, queries, np.ones((3, 64)), 30)
+    plain = scan.scan_nearest(words, alive, 50_000, queries, 30)
+    ours = weighted.weighted_nearest(words, alive, 50_000, queries, np.ones((3, 64)), 30)
     for mine, other in zip(ours, plain, strict=True):
         np.testing.assert_array_equal(mine, other)
 
@@ -187,10 +187,12 @@ def test_a_distance_that_is_nothing_beside_the_largest_weight_is_not_zero():
 
 def test_no_queries_and_weights_that_are_one_row_repeated():
     words, alive = np.array([[3, 1, 0, 1]], np.uint64), np.ones(4, np.bool_)
-    none = weighted.nearest(words, alive, 4, np.empty((0, 1), np.uint64), np.empty((0, 2)), 2)
+    none = weighted.weighted_nearest(
+        words, alive, 4, np.empty((0, 1), np.uint64), np.empty((0, 2)), 2
+    )
     assert [part.shape for part in none] == [(0, 2), (0, 2)]
     weights = np.broadcast_to(np.array([1.0, 0.5]), (2, 2))
-    places, distances = weighted.nearest(
+    places, distances = weighted.weighted_nearest(
         words, alive, 4, np.array([[0], [2]], np.uint64), weights, 3
     )
     assert places.tolist() == [[2, 1, 3], [2, 0, 1]]

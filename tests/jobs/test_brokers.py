@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streambits.errors import InputError
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
 
 SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--epochs", "never"]

@@ -8,10 +8,10 @@ import pytest
 
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
-from streambits.jobs.folder import Folder
-from streambits.jobs.learning import Learning
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import Job, Pace
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
+from streambits.jobs.work import Learning
 from streambits.methods.settings import Settings
 
 
@@ -28,7 +28,7 @@ def learn(tmp_path, monkeypatch):
 
         source = open_source(str(path), **how)
         work = Learning(Settings(8, n_landmarks=20).checked())
-        with Folder(tmp_path / "job", {"source": source.identity()}) as folder:
+        with JobFolder(tmp_path / "job", {"source": source.identity()}) as folder:
             rejects = Rejects(None, skip=False)
             return Job(source, work, None, rejects, folder, pace=Pace(400), watchers=[watch]).run()
 

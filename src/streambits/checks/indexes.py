@@ -1,4 +1,4 @@
-"""Checks of indexes: exact neighbours among codes that come and go, one named check a promise.
+"""Checks of indexes: exact neighbours among codes that come and go, one named check per promise.
 
 Every check takes a function that makes an empty index (`add`, `remove`, `update`, `search`,
 `within`, `len`, `in`, iteration over ids) and codes, 50 or more, some of them equal; it raises an
@@ -89,7 +89,7 @@ def check_index_refusals(factory: Factory, codes: Codes) -> None:
     for action, what in (
         (lambda: index.add(one, [0]), "adding an id that is there"),
         (lambda: index.add(codes[:2], [-1, -1]), "adding an id twice"),
-        (lambda: index.add(one, [0.5]), "ids that are no integers"),
+        (lambda: index.add(one, [0.5]), "ids that are not integers"),
         (lambda: index.remove([10**12]), "removing an unknown id"),
         (lambda: index.remove([1, 1]), "removing an id twice"),
         (lambda: index.update(one, [10**12]), "updating an unknown id"),

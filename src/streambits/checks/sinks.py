@@ -1,4 +1,4 @@
-"""Checks of sinks: every id once, with its last code, whatever happens; one named check a promise.
+"""Checks of sinks: every id once, with its last code, whatever happens; each promise has a check.
 
 Every check takes a function that makes an empty place and gives two functions: one that opens a
 sink there, and one that gives what readers find there, as (ids, codes) in any pieces. A check may
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import InputError, StreambitsError
-from streambits.io.protocols import Sink
+from streambits.io.protocols import Resumable, Sink
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
@@ -33,15 +33,15 @@ def check_protocol(factory: Factory, codes: Codes) -> None:
     expect(isinstance(sink, Sink), "expected a name, write, commit and close")
     expect(isinstance(sink.name, str) and sink.name, f"expected a name, got {sink.name!r}")
     sink.close()
-    expect(_held(held) == {}, "expected nothing in a sink that was given nothing")
+    expect(_held(held) == {}, "expected nothing in a sink without codes")
 
 
 def check_commit(factory: Factory, codes: Codes) -> None:
     """What is committed is there for readers, for batches of any size, even none."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
-    for part in np.array_split(np.arange(len(codes)), 7):
-        sink.write(ids[part], codes[part])
+    for some in np.array_split(np.arange(len(codes)), 7):
+        sink.write(ids[some], codes[some])
         sink.write(ids[:0], codes[:0])
     sink.commit()
     _expect(held, _pairs(ids, codes), "after a commit")
@@ -91,13 +91,13 @@ def check_epochs(factory: Factory, codes: Codes) -> None:
 def check_killed(factory: Factory, codes: Codes) -> None:
     """A job that is killed loses nothing that was committed, and doubles nothing.
 
-    A sink with `state()` and `resume(state)` is resumed; any other is opened and given again what
-    came after its last commit.
+    A sink that is `Resumable` is resumed; to any other, what came after its last commit is written
+    again.
     """
     opened, held = factory()
     ids, cuts = _ids(codes), np.linspace(0, len(codes), 5).astype(int)
     sink = opened()
-    state = sink.state() if hasattr(sink, "state") else None
+    state = sink.state() if isinstance(sink, Resumable) else None
     for turn, (start, stop) in enumerate(pairwise(cuts)):
         sink.write(ids[start:], codes[start:][::-1])  # lost, or replaced
         if turn % 2:
@@ -124,12 +124,12 @@ def check_sink_refusals(factory: Factory, codes: Codes) -> None:
     for action, what in (
         (lambda: sink.write(ids[:1], longer), "codes of another length"),
         (lambda: sink.write(ids[:2], codes[:3]), "fewer ids than codes"),
-        (lambda: sink.write([0.5], codes[:1]), "ids that are no integers"),
+        (lambda: sink.write([0.5], codes[:1]), "ids that are not integers"),
     ):
         expect_error(InputError, action, what)
     sink.close()
     _expect(held, _pairs(ids, codes), "after refused calls")
-    if hasattr(sink, "resume"):
+    if isinstance(sink, Resumable):
         expect_error(StreambitsError, lambda: opened().state(), "a new job where codes are")
         _expect(held, _pairs(ids, codes), "after a refused job")
 

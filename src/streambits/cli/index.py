@@ -5,14 +5,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
 
-from streambits.cli import progress
-from streambits.cli.opening import as_output, open_index, write_index
-from streambits.index import HammingIndex
-from streambits.model.codes import MOST_BITS, Codes
+from streambits.cli import output
+from streambits.cli.options import AsJson
+from streambits.io.codes import SAVED, open_codes, save_index
+from streambits.model.codes import MOST_BITS
 
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 
@@ -25,7 +23,14 @@ class Strategy(StrEnum):
     multi = "multi"
 
 
-def index(
+def _as_output(out: Path) -> Path:
+    """Refuse a name that does not say the format."""
+    if out.suffix not in SAVED:
+        raise typer.BadParameter(f"{out} should end in one of {', '.join(SAVED)}")
+    return out
+
+
+def index_command(
     codes: Annotated[
         str,
         typer.Argument(
@@ -37,38 +42,46 @@ def index(
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: .safetensors or .index for streambits, .faiss, .parquet.",
-            callback=as_output,
+            help="The file to write; its name ends in .safetensors or .index (streambits), .faiss "
+            "or .parquet.",
+            callback=_as_output,
         ),
     ] = Path("index.safetensors"),
     strategy: Annotated[
         Strategy | None,
         typer.Option(
-            help="scan, multi (tables), or auto: whichever proves faster. By default auto, and an "
-            "index keeps its own."
+            help="How the index searches: scan, multi (tables), or auto (whichever proves faster). "
+            "The default is auto; an index keeps its own strategy."
         ),
     ] = None,
     bits: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MOST_BITS, help="Length of codes that say none, if not whole bytes."
+            min=1,
+            max=MOST_BITS,
+            help="Length of codes whose file does not record it, if it is not whole bytes.",
         ),
     ] = None,
-    epoch: Annotated[int, typer.Option(min=0, max=LAST_EPOCH, help="Of codes that say none.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    epoch: Annotated[
+        int,
+        typer.Option(
+            min=0, max=LAST_EPOCH, help="Epoch to assign to codes whose file does not record one."
+        ),
+    ] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Gather codes in an index file, or convert them.
 
-    The file appears whole or not at all. FAISS knows no epochs: codes of several are refused there.
+    The file appears whole or not at all. FAISS has no epochs: codes of several are refused there.
 
     Example: streambits index job/ --out index.safetensors
     """
-    with progress.working(progress.stderr(), f"gathering the codes of {codes}"):
-        found = open_index(codes, bits=bits, epoch=epoch, strategy=strategy)
+    with output.working(output.stderr(), f"gathering the codes of {codes}"):
+        found = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
         if found.strategy == Strategy.multi:
-            _build_tables(found)
-        write_index(found, out)
-    told = {
+            found.build()
+        save_index(found, out)
+    summary = {
         "out": str(out),
         "codes": len(found),
         "bits": found.bits,
@@ -76,13 +89,7 @@ def index(
         "bytes": out.stat().st_size,
     }
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(summary))
     else:
-        text = f"{out}: {len(found):,} codes of {found.bits} bits, {told['bytes']:,} bytes"
-        Console(highlight=False).print(text, soft_wrap=True)
-
-
-def _build_tables(found: HammingIndex) -> None:
-    """They come with the first search, and are kept in the file."""
-    nothing = np.zeros((1, found.bits), np.bool_)
-    found.search({epoch: Codes.from_bits(nothing, epoch) for epoch in found.epochs}, 1)
+        text = f"{out}: {len(found):,} codes of {found.bits} bits, {summary['bytes']:,} bytes"
+        output.stdout().print(text, soft_wrap=True)

@@ -14,6 +14,7 @@ from streambits.errors import EpochError, InputError
 from streambits.index import HammingIndex, Hits
 from streambits.model.coder import Coder, warn_of_reach
 from streambits.model.codes import Codes
+from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
 
 SAMPLE = 1024  # rows of each epoch that are kept
@@ -303,3 +304,20 @@ class _Asked(NamedTuple):
         scale = np.concatenate(scales) if scales else None
         far = np.concatenate([part.far for part in parts])
         return cls(Codes.concat(part.codes for part in parts), far, scale)
+
+
+def newest_coder(model: Any) -> Coder:
+    """The coder that a model stands for.
+
+    Parameters
+    ----------
+    model : Learner, Coder or CoderSet
+        Of a learner it is the current coder, of a set the coder of the newest epoch.
+    """
+    if isinstance(model, CoderSet):
+        return model.newest
+    if isinstance(model, Learner):
+        return model.coder()
+    if isinstance(model, Coder):
+        return model
+    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or a CoderSet")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_number, as_rows, as_seed, to_numpy
-from streambits.epochs.coder_set import CoderSet
+from streambits.epochs.coder_set import CoderSet, newest_coder
 from streambits.errors import InputError, RankError
 from streambits.evaluation.bits import bit_balance, bit_correlation, bit_use
 from streambits.evaluation.quality import average_precision
@@ -96,7 +96,7 @@ def evaluate(
     >>> found.model.recall[100] > found.model.recall[10]
     True
     """
-    coder, learner = _coder(model)
+    coder, learner = newest_coder(model), model if isinstance(model, Learner) else None
     k, seed = as_count(k, "k"), as_seed(seed)
     target = as_number(target, "target", above=0, most=1)
     lengths = sorted({as_bits(length) for length in lengths})
@@ -126,16 +126,6 @@ def evaluate(
         balance=bit_balance(codes),
         correlation=bit_correlation(codes),
     )
-
-
-def _coder(model: Learner | Coder | CoderSet) -> tuple[Coder, Learner | None]:
-    if isinstance(model, Learner):
-        return model.coder(), model
-    if isinstance(model, CoderSet):
-        return model.newest, None
-    if isinstance(model, Coder):
-        return model, None
-    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or CoderSet")
 
 
 class _Task(NamedTuple):

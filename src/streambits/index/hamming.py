@@ -1,6 +1,6 @@
 """HammingIndex: codes under ids, and their exact neighbours."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -10,21 +10,35 @@ from numpy.typing import NDArray
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
-from streambits.index.across import nearest
-from streambits.index.hits import Hits, merged_rows, none
-from streambits.index.ids import Ids, check_unique
-from streambits.index.queries import as_scales, by_epoch, check_bits
+from streambits.index.hits import Hits, no_hits
+from streambits.index.queries import (
+    as_paired_ids,
+    as_scales,
+    by_epoch,
+    check_bits,
+    check_unique,
+    last_of_each,
+)
 from streambits.index.segment import STRATEGIES
-from streambits.index.shelf import Shelf
+from streambits.index.snapshot import Snapshot
+from streambits.index.store import Ids
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes, as_bits
-
-Shelves = Mapping[int, Shelf]  # by epoch; never changed, only replaced
 
 
 class HammingIndex:
     """Exact neighbours in Hamming space among codes that come, change and go.
 
+    Parameters
+    ----------
+    bits
+        Length of every code, 1 to 4096.
+    strategy
+        'scan', 'multi' (multi-index tables), or 'auto': tables of large segments, once scans have
+        cost as much as building them, if they prove faster. The hits are the same.
+
+    Notes
+    -----
     Equal distances are ordered by id, so hits depend on the codes and ids that are in the index,
     and on nothing else: not on threads, blocks, the order of insertion or the way of searching.
     A call that raises has changed nothing. Codes of several epochs may be in it; a search then
@@ -35,14 +49,13 @@ class HammingIndex:
     each other, and searches wait for no change that began while another search was going on. An
     index that was loaded from a file is verified before the first call that needs its codes.
 
-    A scan looks at every code: n bits / 64 words a query, on as many threads as BLAS may use.
+    A scan looks at every code: n bits / 64 words per query, on as many threads as BLAS may use.
     Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
     Memory: 8 bytes for every 64 bits of a code and 9 for its id, and at most an eighth more;
     with tables 3 to 4 times as much.
 
-    bits: 1 to 4096, of every code. strategy: 'scan', 'multi' (tables), or 'auto': tables of large
-    segments, once scans have cost as much as building them, if they prove faster.
-
+    Examples
+    --------
     >>> index = HammingIndex(3)
     >>> index.add(Codes.from_bits([[0, 0, 0], [0, 1, 1], [1, 1, 1]]), [10, 20, 30])
     >>> hits = index.search(Codes.from_bits([[0, 0, 1]]), k=2)
@@ -53,14 +66,17 @@ class HammingIndex:
     >>> index.remove([10])
     >>> [hits.ids.tolist() for hits in index.within(Codes.from_bits([[0, 0, 1]]), radius=2)]
     [[20, 30]]
+    >>> index.upsert(Codes.from_bits([[0, 0, 1], [0, 0, 0]]), [20, 40])
+    >>> index.get([20, 40]).unpack().astype(int).tolist()
+    [[0, 0, 1], [0, 0, 0]]
     >>> len(index), 10 in index, list(index), index.has([10, 20]).tolist()
-    (2, False, [20, 30], [False, True])
+    (3, False, [20, 30, 40], [False, True])
     """
 
-    def __init__(self, bits: int, *, strategy: str = "auto") -> None:
+    def __init__(self, bits: int = 64, *, strategy: str = "auto") -> None:
         self.bits = as_bits(bits)
         self.strategy = as_choice(strategy, "strategy", STRATEGIES)
-        self._shelves: Shelves = {}
+        self._held = Snapshot(self.bits, self.strategy)
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
         self._lock = ForkSafeLock()  # held for moments, and while codes change in place
@@ -71,56 +87,94 @@ class HammingIndex:
     @property
     def epochs(self) -> tuple[int, ...]:
         """The epochs of the codes held."""
-        return tuple(sorted(self._shelves))
+        return self._held.epochs
 
     @property
     def nbytes(self) -> int:
-        return sum(shelf.nbytes for shelf in self._shelves.values())
+        return self._held.nbytes
 
     def add(self, codes: Codes, ids: Any = None) -> None:
-        """Insert codes under new ids; without ids, under 0, 1, 2, ... in the order they come.
+        """Insert codes under new ids.
 
-        ids: (n,) integers of 64 bits, none of them in the index or there twice.
+        Parameters
+        ----------
+        codes
+            Codes of the index's length.
+        ids
+            (n,) integers of 64 bits, none of them in the index or there twice; without them,
+            0, 1, 2, ... in the order in which codes come.
+
+        Raises
+        ------
+        InputError
+            If an id is in the index; `upsert` replaces its code.
         """
         check_bits(codes, self.bits)
         self.verify()
         with self._changes:
-            chosen = self._default(len(codes)) if ids is None else _paired(ids, len(codes))
-            there = _has(self._shelves, chosen)
+            new = self._default(len(codes)) if ids is None else _unique(ids, len(codes))
+            there = self._held.has(new)
             if there.any():
-                remedy = (
-                    "pass ids that are free" if ids is None else "update it, or remove it first"
-                )
-                raise InputError(f"the id {chosen[there][0]} is in the index already: {remedy}")
-            self._shelves = self._put(self._shelves, chosen, codes)
+                remedy = "pass ids that are free" if ids is None else "upsert it, or remove it"
+                raise InputError(f"the id {new[there][0]} is in the index already: {remedy}")
+            self._held = self._held.added(new, codes)
             self._next += len(codes) if ids is None else 0
 
-    def remove(self, ids: Any) -> None:
-        """Take out codes; every id must be in the index, and given once."""
-        chosen = as_ids(ids)
-        check_unique(chosen)
+    def upsert(self, codes: Codes, ids: Any) -> None:
+        """Insert codes, in place of those that their ids have in the index.
+
+        Parameters
+        ----------
+        codes
+            Codes of the index's length.
+        ids
+            (n,) integers of 64 bits; of an id that comes twice, the last code counts.
+        """
+        check_bits(codes, self.bits)
+        paired = as_paired_ids(ids, len(codes))
+        last = last_of_each(paired)
+        paired, codes = (paired, codes) if last.all() else (paired[last], codes[last])
         self.verify()
         with self._changes:
-            self._replace(lambda shelves, alone: _without(shelves, chosen, in_place=alone))
+            there = self._held.has(paired)
+            if not there.any():
+                self._held = self._held.added(paired, codes)
+                return
+            new, old = (paired[~there], codes[~there]), (paired[there], codes[there])
+            self._replace(lambda held, alone: held.added(*new).updated(*old, in_place=alone))
+
+    def remove(self, ids: Any) -> None:
+        """Take out codes; every id must be in the index, and passed once."""
+        gone = as_ids(ids)
+        check_unique(gone)
+        self.verify()
+        with self._changes:
+            self._replace(lambda held, alone: held.without(gone, in_place=alone))
 
     def update(self, codes: Codes, ids: Any) -> None:
         """Give ids that are in the index other codes, of the same epoch or another."""
         check_bits(codes, self.bits)
-        chosen, words = _paired(ids, len(codes)), codes.words()
-
-        def changed(shelves: Shelves, alone: bool) -> Shelves:
-            _check_there(shelves, chosen)
-            moved = np.ones(len(chosen), np.bool_)
-            if alone and codes.epoch in shelves:
-                moved = ~shelves[codes.epoch].overwrite(chosen, words)
-            rest = _without(shelves, chosen[moved], in_place=alone)
-            return self._put(rest, chosen[moved], codes[moved])
-
+        old = _unique(ids, len(codes))
         self.verify()
         with self._changes:
-            self._replace(changed)
+            self._replace(lambda held, alone: held.updated(old, codes, in_place=alone))
 
-    def _replace(self, change: Callable[[Shelves, bool], Shelves]) -> None:
+    def build(self) -> Self:
+        """Build search tables now, instead of in some later search.
+
+        With 'multi' there are tables of all codes then, and with 'auto' those that a trial on some
+        of the codes shows to pay; with 'scan' there are none. They are saved with the index.
+
+        Returns
+        -------
+        HammingIndex
+            This index.
+        """
+        with self.pinned() as held:
+            held.build_tables()
+        return self
+
+    def _replace(self, change: Callable[[Snapshot, bool], Snapshot]) -> None:
         """Put what `change` makes of the codes in their place; inside `_changes`.
 
         It is told whether it is alone: if no call reads the codes, it may write to them, and calls
@@ -131,22 +185,22 @@ class HammingIndex:
             if not self._readers:
                 self._half = True
                 try:
-                    self._shelves = change(self._shelves, True)
+                    self._held = change(self._held, True)
                 finally:
                     self._half = False
                 return
-        self._shelves = change(self._shelves, False)
+        self._held = change(self._held, False)
 
     @contextmanager
-    def pinned(self) -> Iterator[Shelves]:
+    def pinned(self) -> Iterator[Snapshot]:
         """The codes as they are now; they stay so inside, whatever other threads change."""
         self.verify()
         with self._lock:
             self._check_whole()
             self._readers += 1
-            shelves = self._shelves
+            held = self._held
         try:
-            yield shelves
+            yield held
         finally:
             with self._lock:
                 self._readers -= 1
@@ -181,87 +235,114 @@ class HammingIndex:
 
         Only a file can bring that about.
         """
-        for shelf in self._shelves.values():
-            shelf.check()
+        self._held.check()
 
     def get(self, ids: Any) -> Codes:
         """The codes of ids in the index, all of one epoch."""
-        chosen = as_ids(ids)
-        with self.pinned() as shelves:
-            _check_there(shelves, chosen)
-            for epoch, shelf in shelves.items():
-                there = shelf.has(chosen)
+        asked = as_ids(ids)
+        with self.pinned() as held:
+            held.check_has(asked)
+            for epoch, there in held.epochs_of(asked):
                 if there.all():
-                    return Codes.from_words(shelf.take(chosen), self.bits, epoch)
-                if there.any():
-                    raise EpochError(
-                        f"the id {chosen[there][0]} is of epoch {epoch} and the id "
-                        f"{chosen[~there][0]} of another: get the codes of each epoch by themselves"
-                    )
-        return Codes.from_words(np.empty((0, -(-self.bits // 64)), np.uint64), self.bits)
+                    return held.codes(epoch, asked)
+                raise EpochError(
+                    f"the id {asked[there][0]} is of epoch {epoch} and the id "
+                    f"{asked[~there][0]} of another: get the codes of each epoch by themselves"
+                )
+            empty = np.empty((0, -(-self.bits // 8)), np.uint8)
+            return Codes(empty, self.bits, next(iter(held.epochs), 0))
 
     def has(self, ids: Any) -> NDArray[np.bool_]:
         """(n,) whether each of the ids is in the index."""
-        with self.pinned() as shelves:
-            return _has(shelves, as_ids(ids))
+        with self.pinned() as held:
+            return held.has(as_ids(ids))
 
-    def coded(self, size: int = 65536) -> Iterator[CodeBatch]:
+    def items(self, size: int = 65536) -> Iterator[CodeBatch]:
         """All ids and codes, at most `size` at a time, by epoch and then by id.
 
-        As they were when the first was asked for; until the last is, changes take longer.
+        Yields
+        ------
+        CodeBatch
+            Codes of one epoch, as they were when the first batch was asked for; until the last is,
+            changes take longer.
         """
         size = as_count(size, "size")
-        with self.pinned() as shelves:
-            for epoch in sorted(shelves):
-                ids = shelves[epoch].ids
+        with self.pinned() as held:
+            for epoch in held.epochs:
+                ids = held.ids(epoch)
                 for start in range(0, len(ids), size):
                     some = ids[start : start + size]
-                    words = shelves[epoch].take(some)
-                    yield CodeBatch(some, Codes.from_words(words, self.bits, epoch))
+                    yield CodeBatch(some, held.codes(epoch, some))
 
     def search(
-        self, queries: Any, k: int, *, weights: Any = None, allow: Any = None, scales: Any = None
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        weights: Any = None,
+        allow: Any = None,
+        scales: Any = None,
     ) -> Hits:
         """The k nearest codes of every query, or all of them if there are fewer.
 
-        queries: Codes; or (n, bits) real values, as coder.project gives: a bit that differs then
-        costs the size of its value, which ranks better than counting bits; or, for an index of
-        several epochs, a mapping from each of them to either.
-        weights: (bits,) what a bit that differs costs, 1 by default. Only with codes and without
-        weights are distances whole numbers, and tables used.
-        allow: ids to choose from; those that are not in the index do not matter.
-        scales: for several epochs of codes, a mapping from each to (n, bits + 1) rising numbers:
-        what a Hamming distance means there, for each query (`CoderSet.scales`). Hits are merged by,
-        and come with, these; without them, by plain distances.
+        Parameters
+        ----------
+        queries
+            Codes; or (n, bits) real values, as `coder.project` gives: a bit that differs then costs
+            the size of its value, which ranks better than counting bits; or, for an index of
+            several epochs, a mapping from each of them to either.
+        k
+            Number of hits per query.
+        weights
+            (bits,) what a bit that differs costs, 1 by default. Only with codes and without weights
+            are distances whole numbers, and tables used.
+        allow
+            Ids to choose from; those that are not in the index do not matter.
+        scales
+            For several epochs of codes, a mapping from each to (n, bits + 1) rising numbers: what a
+            Hamming distance means there, for each query (`CoderSet.scales`). Hits are merged by,
+            and come with, these; without them, by plain distances.
+
+        Returns
+        -------
+        Hits
+            Ids and distances, (n, k), nearest first.
         """
         k = as_count(k, "k")
-        with self.pinned() as shelves:
-            asked, count = by_epoch(queries, self.bits, shelves, weights)
+        with self.pinned() as held:
+            asked, count = by_epoch(queries, self.bits, held.epochs, weights)
             checked = None if scales is None else as_scales(scales, asked, self.bits)
-            chosen = shelves if allow is None else self._among(shelves, as_ids(allow, "allow"))
-            best = nearest(chosen, asked, k, checked)
+            few = held if allow is None else held.among(as_ids(allow, "allow"))
+            best = few.nearest(asked, k, checked)
         if best is not None:
             return best
         real = checked is not None or any(query.weights is not None for query in asked.values())
-        return none(count, np.float64 if real else np.int32)
+        return no_hits(count, np.float64 if real else np.int32)
 
     def within(self, queries: Any, radius: int) -> list[Hits]:
-        """For every query all codes that differ from it in at most `radius` bits.
+        """All codes that differ from a query in at most `radius` bits.
 
-        queries: Codes, or for an index of several epochs a mapping from each of them to Codes.
+        Parameters
+        ----------
+        queries
+            Codes, or for an index of several epochs a mapping from each of them to Codes.
+        radius
+            Number of bits, 0 or more.
+
+        Returns
+        -------
+        list of Hits
+            For each query its hits, nearest first.
         """
         radius = min(as_count(radius, "radius", least=0), self.bits)
-        with self.pinned() as shelves:
-            asked, count = by_epoch(queries, self.bits, shelves)
+        with self.pinned() as held:
+            asked, count = by_epoch(queries, self.bits, held.epochs)
             if any(query.weights is not None for query in asked.values()):
                 raise InputError("a radius counts bits, and queries has real values: pass Codes")
-            found = [shelves[e].within(asked[e].words, radius) for e in sorted(shelves)]
-        if not found:
-            return [Hits(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in range(count)]
-        return [merged_rows(parts) for parts in zip(*found, strict=True)]
+            return held.within(asked, radius, count)
 
     def __len__(self) -> int:
-        return sum(map(len, self._shelves.values()))
+        return len(self._held)
 
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -272,9 +353,9 @@ class HammingIndex:
 
     def __iter__(self) -> Iterator[int]:
         """The ids, ascending, as they were when the iteration began."""
-        with self.pinned() as shelves:
-            parts = [shelf.ids for shelf in shelves.values()]
-        return map(int, np.sort(np.concatenate(parts)) if parts else ())
+        with self.pinned() as held:
+            found = [held.ids(epoch) for epoch in held.epochs]
+        return map(int, np.sort(np.concatenate(found)) if found else ())
 
     def __repr__(self) -> str:
         return f"HammingIndex({len(self)} x {self.bits} bits)"
@@ -282,7 +363,7 @@ class HammingIndex:
     def state(self) -> dict[str, Any]:
         """Shares its arrays with the index: they are as they are now while inside `pinned`."""
         with self.pinned() as held:
-            shelves = {str(epoch): shelf.state() for epoch, shelf in held.items()}
+            shelves = held.state()
         return {
             "bits": self.bits,
             "strategy": self.strategy,
@@ -295,28 +376,8 @@ class HammingIndex:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
         index = cls(state["bits"], strategy=state["strategy"])
         index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
-        index._shelves = {
-            as_count(int(epoch), "epoch", least=0): Shelf.from_state(
-                shelf, index.bits, index.strategy
-            )
-            for epoch, shelf in state["shelves"].items()
-        }
+        index._held = Snapshot.from_state(state["shelves"], index.bits, index.strategy)
         return index
-
-    def _put(self, shelves: Shelves, ids: Ids, codes: Codes) -> Shelves:
-        if not len(ids):
-            return shelves
-        shelf = shelves.get(codes.epoch) or Shelf(self.bits, self.strategy)
-        return {**shelves, codes.epoch: shelf.added(ids, codes.words())}
-
-    def _among(self, shelves: Shelves, ids: Ids) -> Shelves:
-        """Shelves of these ids alone."""
-        ids, few = np.unique(ids), {}
-        for epoch, shelf in shelves.items():
-            some = ids[shelf.has(ids)]
-            if len(some):
-                few[epoch] = Shelf(self.bits, "scan").added(some, shelf.take(some))
-        return few
 
     def _default(self, count: int) -> Ids:
         if self._next + count > LAST_ID + 1:
@@ -324,31 +385,7 @@ class HammingIndex:
         return np.arange(self._next, self._next + count, dtype=np.int64)
 
 
-def _has(shelves: Shelves, ids: Ids) -> NDArray[np.bool_]:
-    there = np.zeros(len(ids), np.bool_)
-    for shelf in shelves.values():
-        there |= shelf.has(ids)
-    return there
-
-
-def _check_there(shelves: Shelves, ids: Ids) -> None:
-    there = _has(shelves, ids)
-    if not there.all():
-        raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
-
-
-def _without(shelves: Shelves, ids: Ids, *, in_place: bool) -> Shelves:
-    """Without ids, if all are there; an epoch without codes is gone."""
-    found = {epoch: shelf.find(ids) for epoch, shelf in shelves.items()}
-    if sum(len(places) for parts in found.values() for places in parts) < len(ids):
-        _check_there(shelves, ids)
-    rest = {e: shelf.without(found[e], in_place=in_place) for e, shelf in shelves.items()}
-    return {epoch: shelf for epoch, shelf in rest.items() if shelf.segments}
-
-
-def _paired(ids: Any, count: int) -> Ids:
-    chosen = as_ids(ids)
-    if len(chosen) != count:
-        raise InputError(f"there are {len(chosen)} ids for {count} codes: pass one id per code")
-    check_unique(chosen)
-    return chosen
+def _unique(ids: Any, count: int) -> Ids:
+    paired = as_paired_ids(ids, count)
+    check_unique(paired)
+    return paired

@@ -32,7 +32,7 @@ class Hits:
         return f"Hits({' x '.join(map(str, self.ids.shape))})"
 
 
-def none(queries: int, kind: Any = np.int32) -> Hits:
+def no_hits(queries: int, kind: Any = np.int32) -> Hits:
     """Nothing, for each query."""
     return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), kind))
 
@@ -45,7 +45,7 @@ def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:
     return Hits(hits.ids, np.where(known, translated, np.inf))
 
 
-def merged(parts: Sequence[Hits], k: int) -> Hits:
+def merge_nearest(parts: Sequence[Hits], k: int) -> Hits:
     """The k nearest of each query over hits (queries, any number) of different codes."""
     if len(parts) == 1:
         return Hits(parts[0].ids[:, :k], parts[0].distances[:, :k])
@@ -54,7 +54,7 @@ def merged(parts: Sequence[Hits], k: int) -> Hits:
     return Hits(np.take_along_axis(ids, order, 1), np.take_along_axis(distances, order, 1))
 
 
-def merged_rows(parts: Sequence[Hits]) -> Hits:
+def merge_within(parts: Sequence[Hits]) -> Hits:
     """All hits of one query, found in different codes."""
     if len(parts) == 1:
         return parts[0]

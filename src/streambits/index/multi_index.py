@@ -12,23 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index import scan
 from streambits.index.kernels import multi_index as kernels
-from streambits.index.scan import Alive, Distances, Places
+from streambits.index.scan import Alive, Distances, Places, scan_nearest, scan_within
 from streambits.index.store import Words, check_shapes
 
 BUDGET = 0.5  # of a scan, that a query may cost before it is left to the scan
 SCOUTS = 16  # a 16th of the queries goes first; if most fail, the rest have a 16th of the budget
 BLOCK = 64  # queries that a thread takes at a time
 ROOM = 16  # more than a 16th of all codes within a radius are left to the scan
-NAMES = ("bits", "width", "offsets", "owners", "words", "starts", "members")
 Numbers = NDArray[Any]
 
 
 class Tables:
     """The codes of a segment under pieces of their bits. They never change; places may die.
 
-    Finds what a scan finds, in at most about twice its time. Memory: 4 bytes a code, and for each
+    Finds what a scan finds, in at most about twice its time. Memory: 4 bytes per code, and for each
     *distinct* code its words and 4 to 8 bytes for each piece. Built in the time that a scan takes
     for about 500 queries of 64 bits, 1000 if no codes are equal, and more of longer codes.
 
@@ -60,14 +58,14 @@ class Tables:
                 kernels.spread(copies[0], piece, heads, owners[t - 1], copies[t])
 
         list(ordered_map(fill, range(pieces)))
-        self._tables = (bits, width, offsets, owners, copies, starts, members)
+        self._tables = kernels.PieceTables(bits, width, offsets, owners, copies, starts, members)
 
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._tables[2:])
 
     def state(self) -> dict[str, Any]:
-        return dict(zip(NAMES, self._tables, strict=True))
+        return self._tables._asdict()
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -75,8 +73,8 @@ class Tables:
         must be called before a search.
         """
         self = cls.__new__(cls)
-        arrays = [np.asarray(state[name]) for name in NAMES[2:]]
-        self._tables = (state["bits"], state["width"], *arrays)
+        bits, width, *arrays = (state[name] for name in kernels.PieceTables._fields)
+        self._tables = kernels.PieceTables(bits, width, *map(np.asarray, arrays))
         return self
 
     def check_shapes(self, bits: int, places: int) -> None:
@@ -113,34 +111,34 @@ class Tables:
     def nearest(
         self, words: Words, alive: Alive, end: int, queries: Words, k: int
     ) -> tuple[Places, Distances]:
-        """What `scan.nearest` gives; the words are those that the tables were built of."""
-        found, counts = self._search(alive, queries, k, self._tables[0])
+        """What `scan_nearest` gives; the words are those that the tables were built of."""
+        found, counts = self._search(alive, queries, k, self._tables.bits)
         done, shape = counts >= 0, (len(queries), k)
         places, distances = np.empty(shape, np.int64), np.empty(shape, np.int32)
         places[done], distances[done] = _split(found.reshape(-1, k))
         if not done.all():
-            places[~done], distances[~done] = scan.nearest(words, alive, end, queries[~done], k)
+            places[~done], distances[~done] = scan_nearest(words, alive, end, queries[~done], k)
         return places, distances
 
     def within(
         self, words: Words, alive: Alive, end: int, queries: Words, radius: int
     ) -> list[tuple[Places, Distances]]:
-        """What `scan.within` gives; the words are those that the tables were built of."""
+        """What `scan_within` gives; the words are those that the tables were built of."""
         room = end // ROOM + 1
         found, counts = self._search(alive, queries, room, radius)
         ends = np.cumsum(np.maximum(counts, 0))
         hits = [_split(part) for part in np.split(found, ends)[:-1]]
         left = np.flatnonzero((counts < 0) | (counts == room))
         if len(left):
-            scanned = scan.within(words, alive, end, queries[left], radius)
+            scanned = scan_within(words, alive, end, queries[left], radius)
             for query, its in zip(left, scanned, strict=True):
                 hits[query] = its
         return hits
 
     def _search(self, alive: Alive, queries: Words, k: int, radius: int) -> tuple[Numbers, Numbers]:
         """The candidates of all queries, and how many each has: -1 if it is left to the scan."""
-        _, width, _ = self._tables[4].shape
-        budget = int(BUDGET * width * len(self._tables[6]))
+        _, width, _ = self._tables.words.shape
+        budget = int(BUDGET * width * len(self._tables.members))
         scouts = -(-len(queries) // SCOUTS)
         first = self._parallel(alive, queries[:scouts], k, (radius, budget))
         if np.count_nonzero(first[1] < 0) * 2 > scouts:
@@ -152,7 +150,7 @@ class Tables:
         self, alive: Alive, queries: Words, k: int, limits: tuple[int, int]
     ) -> tuple[Numbers, Numbers]:
         def work(block: Words) -> tuple[Numbers, Numbers]:
-            return kernels.search(self._tables, alive, block, k, limits)  # type: ignore[no-any-return]
+            return kernels.search_tables(self._tables, alive, block, k, limits)  # type: ignore[no-any-return]
 
         if len(queries) < 2:
             return work(queries)

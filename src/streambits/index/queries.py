@@ -1,4 +1,4 @@
-"""What an index is asked: codes or real values, for each epoch it holds."""
+"""What an index is asked and given: queries for each epoch, ids, codes; all checked here."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -6,9 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_rows, double, to_numpy
+from streambits._arrays import (
+    array_namespace,
+    as_ids,
+    as_rows,
+    double,
+    is_array_api_obj,
+    to_numpy,
+)
 from streambits.errors import EpochError, InputError
-from streambits.index.store import Words
+from streambits.index.store import Ids, Words
 from streambits.model.codes import Codes
 
 Weights = NDArray[np.float64]
@@ -51,11 +58,22 @@ def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Que
             raise EpochError(f"the codes given for epoch {epoch} are of epoch {values.epoch}")
         return Query(values.words(), _repeated(weights, len(values)))
     rows = to_numpy(double(as_rows(values, width=bits, name="queries")))
+    _check_real(values)
     with np.errstate(over="ignore"):
         cost = np.abs(rows) if weights is None else np.abs(rows) * weights
     if not np.isfinite(cost).all():
         raise InputError("queries times weights overflow: scale one of them down")
     return Query(Codes.from_bits(rows > 0).words(), cost)
+
+
+def _check_real(values: Any) -> None:
+    """Refuse bits and whole numbers: as real values, a bit that is 0 would not count at all."""
+    array = values if is_array_api_obj(values) else np.asarray(values)
+    if array_namespace(array).isdtype(array.dtype, ("bool", "integral")):
+        raise InputError(
+            f"queries has the type {array.dtype}: pass bits as Codes.from_bits(queries), packed "
+            f"bytes as Codes(queries, bits), and real values, as coder.project gives, as floats"
+        )
 
 
 def as_weights(values: Any, bits: int) -> Weights:
@@ -64,7 +82,7 @@ def as_weights(values: Any, bits: int) -> Weights:
     if weights.shape != (bits,) or weights.dtype.kind not in "fiu":
         raise InputError(
             f"weights has shape {weights.shape} and type {weights.dtype}: pass {bits} numbers, "
-            f"one a bit"
+            f"one per bit"
         )
     weights = weights.astype(np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
@@ -112,6 +130,37 @@ def check_bits(codes: Any, bits: int) -> None:
             f"codes have {codes.bits} bits, but this index holds codes of {bits}: "
             f"encode with a coder of {bits} bits"
         )
+
+
+def as_paired_ids(ids: Any, count: int) -> Ids:
+    """(count,) ids of as many codes."""
+    paired = as_ids(ids)
+    if len(paired) != count:
+        raise InputError(f"there are {len(paired)} ids for {count} codes: pass one id per code")
+    return paired
+
+
+def check_unique(ids: Ids) -> None:
+    """Refuse an id that comes twice."""
+    if len(ids) < 2 or (ids[1:] > ids[:-1]).all():
+        return
+    ordered = np.sort(ids)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise InputError(f"ids has {twice[0]} more than once: pass each id once")
+
+
+def last_of_each(ids: Ids) -> NDArray[np.bool_]:
+    """Which of the ids do not come again. Memory: about 24 bytes per id.
+
+    >>> last_of_each(np.array([1, 2, 1])).tolist()
+    [False, True, True]
+    """
+    if len(ids) < 2 or (ids[1:] > ids[:-1]).all():
+        return np.ones(len(ids), np.bool_)
+    last = np.zeros(len(ids), np.bool_)
+    last[len(ids) - 1 - np.unique(ids[::-1], return_index=True)[1]] = True
+    return last
 
 
 def _epoch_of(queries: Any, epochs: Collection[int]) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.kernels import scan as kernels
+from streambits.index.kernels.scan import CHUNK, PlacedCodes, nearest_in_span, within_in_span
 from streambits.index.store import Words
 
 Places = NDArray[np.int64]
@@ -26,67 +26,70 @@ CANDIDATES = 1 << 21  # kept at a time over all queries of a group
 GROUP = 128  # queries that pass over a chunk together
 
 
-class Part(NamedTuple):
+class ScanTask(NamedTuple):
     """Codes to be scanned by some queries.
 
-    codes: (words, alive), words (width, places) planes; end: of the places in use; queries:
-    (queries, width); k: at most the living before `end`; limits: (queries,) only what is closer
-    than these is of interest.
+    codes: words as planes (width, places), and which places live; end: of the places in use;
+    queries: (queries, width); k: at most the living before `end`; limits: (queries,) only what is
+    closer than these is of interest.
     """
 
-    codes: tuple[Words, Alive]
+    codes: PlacedCodes
     end: int
     queries: Words
     k: int
     limits: Limits
 
 
-def part(
+def scan_task(
     words: Words, alive: Alive, end: int, queries: Words, k: int, *, limits: Limits | None = None
-) -> Part:
-    """A part, without limits unless they are given."""
+) -> ScanTask:
+    """A task, without limits unless they are passed."""
     beyond = np.full(len(queries), 64 * len(words) + 1, np.int64)
     closer = beyond if limits is None else np.minimum(limits, beyond)
-    return Part((words, alive), end, queries, k, closer)
+    return ScanTask(PlacedCodes(words, alive), end, queries, k, closer)
 
 
-def nearest(
+def scan_nearest(
     words: Words, alive: Alive, end: int, queries: Words, k: int, *, limits: Limits | None = None
 ) -> tuple[Places, Distances]:
     """The k nearest places (queries, k) and their distances; equal ones by place.
 
     Where fewer than k are closer than the limits, the distances after them are `FAR` and their
-    places mean nothing. The arguments are those of `part`.
+    places mean nothing. The arguments are those of `scan_task`.
     """
     step = max(1, min(GROUP, CANDIDATES // k))
-    whole = part(words, alive, end, queries, k, limits=limits)
+    whole = scan_task(words, alive, end, queries, k, limits=limits)
     groups = [
-        nearest_of([whole._replace(queries=queries[some], limits=whole.limits[some])])[0]
+        scan_tasks([whole._replace(queries=queries[some], limits=whole.limits[some])])[0]
         for some in (slice(i, i + step) for i in range(0, len(queries), step))
     ]
     places = np.concatenate([np.empty((0, k), np.int64), *(g[0] for g in groups)])
     return places, np.concatenate([np.empty((0, k), np.int32), *(g[1] for g in groups)])
 
 
-def nearest_of(parts: Sequence[Part]) -> list[tuple[Places, Distances]]:
-    """The nearest of each part, as `nearest` gives them; every thread takes a share of each.
+def scan_tasks(tasks: Sequence[ScanTask]) -> list[tuple[Places, Distances]]:
+    """The nearest of each task, as `scan_nearest` gives them; every thread has a share of each.
 
     Meant for few queries, as all are looked at together.
     """
     with one_blas_thread() as workers:
-        spans = [_spans(part.codes[0], part.end, workers) for part in parts]
+        spans = [_spans(task.codes.words, task.end, workers) for task in tasks]
 
         def work(thread: int) -> list[tuple[int, Places, Distances]]:
             shares = [(i, some[thread]) for i, some in enumerate(spans) if thread < len(some)]
-            return [(i, *_found(parts[i], span)) for i, span in shares]
+            return [(i, *_found(tasks[i], span)) for i, span in shares]
 
         found = [*chain(*ordered_map(work, range(max(map(len, spans)))))]
-    return [_joined([hits[1:] for hits in found if hits[0] == i], p.k) for i, p in enumerate(parts)]
+    return [
+        _joined([hits[1:] for hits in found if hits[0] == i], task.k)
+        for i, task in enumerate(tasks)
+    ]
 
 
-def _found(part: Part, span: tuple[int, int]) -> tuple[Places, Distances]:
-    most = min(part.k, span[1] - span[0])
-    places, distances, count = kernels.nearest(part.codes, span, part.queries, most, part.limits)
+def _found(task: ScanTask, span: tuple[int, int]) -> tuple[Places, Distances]:
+    most = min(task.k, span[1] - span[0])
+    places, distances, count = nearest_in_span(task.codes, span, task.queries, most, task.limits)
     return places, np.where(np.arange(most) < count[:, None], distances, FAR)
 
 
@@ -100,16 +103,12 @@ def _joined(shares: Sequence[tuple[Places, Distances]], k: int) -> tuple[Places,
     return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
 
 
-def within(
+def scan_within(
     words: Words, alive: Alive, end: int, queries: Words, radius: int
 ) -> list[tuple[Places, Distances]]:
     """For every query the places within the radius and their distances; equal ones by place."""
-    groups = [_within(words, alive, end, part, radius) for part in _split(queries, GROUP)]
-    return [hits for group in groups for hits in group]
-
-
-def _split(queries: Words, step: int) -> list[Words]:
-    return [queries[i : i + step] for i in range(0, len(queries), step)]
+    groups = (queries[i : i + GROUP] for i in range(0, len(queries), GROUP))
+    return [hits for some in groups for hits in _within(words, alive, end, some, radius)]
 
 
 def ranges(words: int, end: int, workers: int, *, block: int, share: int) -> list[tuple[int, int]]:
@@ -123,14 +122,16 @@ def ranges(words: int, end: int, workers: int, *, block: int, share: int) -> lis
 
 
 def _spans(words: Words, end: int, workers: int) -> list[tuple[int, int]]:
-    return ranges(end * len(words), end, workers, block=kernels.CHUNK, share=SHARE)
+    return ranges(end * len(words), end, workers, block=CHUNK, share=SHARE)
 
 
 def _within(
     words: Words, alive: Alive, end: int, queries: Words, radius: int
 ) -> list[tuple[Places, Distances]]:
-    def work(part: tuple[int, int]) -> list[tuple[Places, Distances]]:
-        places, distances, ends = kernels.within(words, alive, part, queries, radius)
+    codes = PlacedCodes(words, alive)
+
+    def work(span: tuple[int, int]) -> list[tuple[Places, Distances]]:
+        places, distances, ends = within_in_span(codes, span, queries, radius)
         return list(zip(np.split(places, ends[:-1]), np.split(distances, ends[:-1]), strict=True))
 
     with one_blas_thread() as workers:

@@ -4,17 +4,21 @@ import timeit
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from streambits._threads import ForkSafeLock
-from streambits.index import scan, weighted
+from streambits.index.hits import Hits
 from streambits.index.multi_index import Tables
-from streambits.index.scan import Distances, Limits
+from streambits.index.queries import Query
+from streambits.index.scan import Limits, ScanTask, scan_nearest, scan_task, scan_within
 from streambits.index.store import SLACK, Places, Store, Words
+from streambits.index.weighted import weighted_nearest
 
 STRATEGIES = ("auto", "scan", "multi")
 LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisecond
 MOST_WORDS = 4  # tables of longer codes take too much memory to build them unasked
 TABLES_PAY = 600  # queries scanned that cost as much as building tables does
-TRIAL = 16  # queries on which tables must beat the scan
+TRIAL, TRIAL_HITS = 16, 10  # queries on which tables must beat the scan; hits of each
 _building = ForkSafeLock()  # held by the thread that builds tables
 
 
@@ -32,6 +36,7 @@ class Segment:
     ) -> None:
         self.store, self.bits, self.strategy, self.tables = store, bits, strategy, tables
         self._scanned = 0  # queries since the codes last changed
+        self._tried = False  # whether tables of these codes proved slower
 
     def __len__(self) -> int:
         return len(self.store)
@@ -40,31 +45,37 @@ class Segment:
     def nbytes(self) -> int:
         return self.store.nbytes + (self.tables.nbytes if self.tables else 0)
 
-    def nearest(
-        self, queries: Words, k: int, limits: Limits | None = None
-    ) -> tuple[Places, Distances]:
-        """The k nearest places of every query, k at most the number of codes; see `scan`."""
-        way = self._way(queries, k)
-        if way is scan:
-            return scan.nearest(*self._codes, queries, k, limits=limits)
-        found: tuple[Places, Distances] = way.nearest(*self._codes, queries, k)
-        return found
+    def hits(self, places: Places, distances: Any) -> Hits:
+        """What was found at places, of any shape, by their ids."""
+        return Hits(self.store.at(places), distances)
 
-    def part(self, queries: Words, k: int) -> scan.Part | None:
+    def nearest(self, query: Query, k: int, limits: Limits | None = None) -> Hits:
+        """The k nearest of every query, or all if there are fewer.
+
+        limits: (queries,) only what is closer is of interest; other hits may be at `scan.FAR`.
+        """
+        k = min(k, len(self))
+        if query.weights is not None:
+            return self.hits(*weighted_nearest(*self._codes, query.words, query.weights, k))
+        tables = self._tables_for(query.words, k)
+        if tables is None:
+            return self.hits(*scan_nearest(*self._codes, query.words, k, limits=limits))
+        return self.hits(*tables.nearest(*self._codes, query.words, k))
+
+    def scan_task(self, queries: Words, k: int) -> ScanTask | None:
         """What is to be scanned for the k nearest; None if it is not scanned."""
-        if self._way(queries, k) is not scan:
+        if self._tables_for(queries, k) is not None:
             return None
-        return scan.part(*self._codes, queries, min(k, len(self)))
+        return scan_task(*self._codes, queries, min(k, len(self)))
 
-    def within(self, queries: Words, radius: int) -> list[tuple[Places, Distances]]:
-        """For every query the places within the radius."""
-        way = self._way(queries, 1)
-        found: list[tuple[Places, Distances]] = way.within(*self._codes, queries, radius)
-        return found
-
-    def weighted(self, queries: Words, weights: Any, k: int) -> tuple[Places, Any]:
-        """The k nearest places of every query where each bit that differs has its weight."""
-        return weighted.nearest(*self._codes, queries, weights, k)
+    def within(self, queries: Words, radius: int) -> list[Hits]:
+        """For every query all that lie within the radius."""
+        tables = self._tables_for(queries, 1)
+        if tables is None:
+            found = scan_within(*self._codes, queries, radius)
+        else:
+            found = tables.within(*self._codes, queries, radius)
+        return [self.hits(*one) for one in found]
 
     def appended(self, ids: Any, words: Words) -> "Segment":
         """With codes under ids above all others; not beside tables."""
@@ -76,7 +87,7 @@ class Segment:
         if store.dead * (SLACK // 4 if tables else SLACK) > store.end:
             return Segment(store.compact(), self.bits, self.strategy)
         rest = Segment(store, self.bits, self.strategy, tables)
-        rest._scanned = self._scanned
+        rest._scanned, rest._tried = self._scanned, self._tried
         return rest
 
     def union(self, other: "Segment") -> "Segment":
@@ -86,32 +97,43 @@ class Segment:
     def _codes(self) -> tuple[Words, Any, int]:
         return self.store.words, self.store.alive, self.store.end
 
-    def _way(self, queries: Words, k: int) -> Any:
-        """The scan or the tables; a scan as well while another thread builds the tables."""
+    def build_tables(self) -> None:
+        """Build the tables now that searches would build some time, if they would.
+
+        With 'auto' some of the codes are the queries on which tables must beat the scan.
+        """
+        with _building:
+            step = -(-self.store.end // TRIAL)
+            some = np.ascontiguousarray(self.store.words[:, : self.store.end : step].T)
+            self._scanned, self._tried = TABLES_PAY, False
+            self._consider(some, min(TRIAL_HITS, len(self)))
+
+    def _tables_for(self, queries: Words, k: int) -> Tables | None:
+        """The tables, or None for a scan: so too while another thread builds the tables."""
         if self.tables is None and self.strategy != "scan" and _building.acquire(blocking=False):
             try:
+                self._scanned += len(queries)
                 self._consider(queries, k)
             finally:
                 _building.release()
-        return self.tables or scan
+        return self.tables
 
     def _consider(self, queries: Words, k: int) -> None:
-        if self.tables is not None:  # another thread was faster
+        """Build tables if they are asked for, or if they pay and are faster on these queries."""
+        if self.tables is not None or self.strategy == "scan":  # or another thread was faster
             return
         if self.strategy == "multi":
             self.tables = self._built()
             return
-        self._scanned += len(queries)
         small = self.store.end < LEAST_CODES or len(self.store.words) > MOST_WORDS
-        if small or self._scanned < TABLES_PAY:
+        if small or self._tried or self._scanned < TABLES_PAY:
             return
         tables, some = self._built(), queries[:TRIAL]
         if _seconds(lambda: tables.nearest(*self._codes, some, k)) < _seconds(
-            lambda: scan.nearest(*self._codes, some, k)
+            lambda: scan_nearest(*self._codes, some, k)
         ):
             self.tables = tables
-        else:
-            self._scanned = -(1 << 62)  # not again until the codes change
+        self._tried = True  # and not again until the codes change
 
     def _built(self) -> Tables:
         return Tables(self.store.words[:, : self.store.end], self.bits)

@@ -5,8 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.index.ids import Ids
-
+Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Places = NDArray[np.int64]
 SLACK = 16  # a sixteenth is kept free for growth, and a sixteenth may be dead
@@ -111,19 +110,19 @@ class Store:
         """Other codes at places, for all that hold this store: only if nobody reads it."""
         self.words[:, places] = words.T
 
-    def take(self, places: Places) -> tuple[Ids, Words]:
+    def codes_at(self, places: Places) -> tuple[Ids, Words]:
         """The ids at places, and their codes as planes."""
         return self.at(places), np.asarray(self.words[:, places])
 
     def compact(self) -> "Store":
         """The living alone."""
-        ids, planes = self.take(np.flatnonzero(self.alive[: self.end]))
+        ids, planes = self.codes_at(np.flatnonzero(self.alive[: self.end]))
         return Store._whole(planes, ids)
 
     def union(self, other: "Store") -> "Store":
         """The living of both; no id is in both."""
         (mine, planes), (ids, more) = (
-            store.take(np.flatnonzero(store.alive[: store.end])) for store in (self, other)
+            store.codes_at(np.flatnonzero(store.alive[: store.end])) for store in (self, other)
         )
         where = mine.searchsorted(ids)
         return Store._whole(np.insert(planes, where, more, axis=1), np.insert(mine, where, ids))

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.kernels import weighted as kernels
+from streambits.index.kernels.scan import PlacedCodes
+from streambits.index.kernels.weighted import BLOCK, Costs, half_byte_costs, nearest_by_costs
 from streambits.index.scan import Alive, Places, ranges
 from streambits.index.store import Words
 
@@ -29,20 +30,21 @@ GROUP = 128  # queries that pass over a chunk together
 SAMPLE = 64  # weights that stand for all of a query's while its masks are planned
 
 
-def nearest(  # noqa: PLR0917 - as `scan.nearest`, and weights
+def weighted_nearest(  # noqa: PLR0917 - as `scan_nearest`, and weights
     words: Words, alive: Alive, end: int, queries: Words, weights: Weights, k: int
 ) -> tuple[Places, Weights]:
     """The k nearest places (queries, k) and their distances; equal ones by place.
 
     words: (width, places) planes; queries: (queries, width) signs; weights: (queries, bits), what
     a bit that differs costs, finite and zero or more; k: at most the living before `end`.
-    Memory: 2 KB for every word of a query, and 16 bytes a hit for each thread.
+    Memory: 2 KB for every word of a query, and 16 bytes per hit for each thread.
 
     >>> words, alive = np.array([[0b111, 0b001, 0b100]], np.uint64), np.ones(3, np.bool_)
-    >>> nearest(words, alive, 3, np.array([[0]], np.uint64), np.array([[0.5, 2.0, 0.25]]), k=2)
+    >>> queries, weights = np.array([[0]], np.uint64), np.array([[0.5, 2.0, 0.25]])
+    >>> weighted_nearest(words, alive, 3, queries, weights, k=2)
     (array([[2, 1]]), array([[0.25, 0.5 ]]))
     """
-    codes, step = (words, alive), max(1, min(GROUP, CANDIDATES // k))
+    codes, step = PlacedCodes(words, alive), max(1, min(GROUP, CANDIDATES // k))
     groups = [
         _nearest(codes, end, queries[i : i + step], weights[i : i + step], k)
         for i in range(0, len(queries), step)
@@ -52,17 +54,18 @@ def nearest(  # noqa: PLR0917 - as `scan.nearest`, and weights
 
 
 def _nearest(
-    codes: tuple[Words, Alive], end: int, queries: Words, weights: Weights, k: int
+    codes: PlacedCodes, end: int, queries: Words, weights: Weights, k: int
 ) -> tuple[Places, Weights]:
     queries, weights = np.array(queries, order="C"), np.array(weights, order="C")
     width = queries.shape[1]
-    shapes = (kernels.tables(weights, width), *_relative(weights))
+    costs = Costs(half_byte_costs(weights, width), *_relative(weights))
 
-    def work(part: tuple[int, int]) -> tuple[Places, Weights]:
-        return kernels.nearest(codes, part, queries, min(k, part[1] - part[0]), shapes)  # type: ignore[no-any-return]
+    def work(span: tuple[int, int]) -> tuple[Places, Weights]:
+        most = min(k, span[1] - span[0])
+        return nearest_by_costs(codes, span, queries, most, costs)  # type: ignore[no-any-return]
 
     with one_blas_thread() as workers:
-        spans = ranges(end * width, end, workers, block=kernels.BLOCK, share=SHARE)
+        spans = ranges(end * width, end, workers, block=BLOCK, share=SHARE)
         found = list(ordered_map(work, spans))
     places, distances = (np.concatenate(side, axis=1) for side in zip(*found, strict=True))
     order = np.lexsort((places, distances))[:, :k]
@@ -70,7 +73,7 @@ def _nearest(
 
 
 def _relative(weights: Weights) -> tuple[Weights, Weights, Weights, Weights]:
-    """Weights over the largest; the largest; a sample of those above zero; its share of them."""
+    """What `Costs` has after the tables."""
     most = weights.max(axis=1)
     most[most == 0] = 1
     relative = weights / most[:, None]

@@ -38,7 +38,7 @@ def to_faiss(index: HammingIndex) -> Any:
     named = faiss.IndexBinaryIDMap(flat)
     flat.this.disown()
     named.own_fields = True
-    for ids, codes in index.coded():
+    for ids, codes in index.items():
         named.add_with_ids(codes.packed, ids)
     return named
 

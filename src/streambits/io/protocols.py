@@ -1,9 +1,9 @@
 """What a connector is: a source of rows, or a sink for codes.
 
-Both are small protocols; one file a connector. A source hands out batches, each with the place to
+Both are small protocols; one file per format. A source hands out batches, each with the place to
 go on from, so a job that was killed asks for what it had not committed. A sink takes codes, and
-makes them last when it is told to commit; what it was given after its last commit it may be given
-again, and must then hold once.
+makes them last at a commit; what was written after its last commit may be written again, and the
+sink must then hold it once.
 """
 
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ class Source(Protocol):
         ...
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
-        """Chunks from the beginning, or from an offset that an earlier chunk gave.
+        """Batches from the beginning, or from an offset that an earlier batch gave.
 
-        Read from any offset, the rows and rejects that follow are the same; only where chunks are
+        Read from any offset, the rows and rejects that follow are the same; only where batches are
         cut may differ.
         """
         ...
@@ -56,4 +56,21 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Commit and let go."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Sink, Protocol):
+    """A sink that can say where it is, and go back there in another process.
+
+    A job keeps the state together with its own place. A sink that is not resumed begins anew, and
+    refuses a place that holds codes which are not its own.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """Commit, and say where this is, in values that JSON has."""
+        ...
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go back to where `state()` was called; before anything is written."""
         ...

@@ -8,7 +8,7 @@ import pytest
 
 from streambits import Codes, load
 from streambits.io.codes import open_sink
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.model.batches import CodeBatch
 
 COUNT = itertools.count()
@@ -30,14 +30,14 @@ def read_npy(path):
 def read_faiss(path):
     bridge = pytest.importorskip("streambits.interop.faiss")
     theirs = bridge.faiss.read_index_binary(str(path))
-    return bridge.from_faiss(theirs, bits=20).coded()
+    return bridge.from_faiss(theirs, bits=20).items()
 
 
 READERS = {
     "parquet": read_codes,
     "jsonl": read_jsonl,
     "npy": read_npy,
-    "index": lambda path: load(path).coded(),
+    "index": lambda path: load(path).items(),
     "faiss": read_faiss,
 }
 

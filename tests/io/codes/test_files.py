@@ -13,8 +13,8 @@ from pyarrow import parquet
 from streambits import Codes
 from streambits.errors import InputError, StorageError
 from streambits.io.codes import open_sink
-from streambits.io.codes.appending import Appending
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes._append import Appending
+from streambits.io.codes.parquet import read_codes
 from streambits.storage import _describe
 
 pytestmark = [  # sinks are left as they are, as if killed

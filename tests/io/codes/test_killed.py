@@ -159,9 +159,9 @@ def pairs(coded):
 
 def read(kind, path):
     if kind == "index":
-        return load(path).coded()
+        return load(path).items()
     bridge = pytest.importorskip("streambits.interop.faiss")
-    return bridge.from_faiss(bridge.faiss.read_index_binary(str(path)), bits=20).coded()
+    return bridge.from_faiss(bridge.faiss.read_index_binary(str(path)), bits=20).items()
 
 
 @pytest.mark.parametrize("kind", ["index", "faiss"])

@@ -101,7 +101,7 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(postgres_server, codes):
     url = f"{postgres_server.url}?table=away"
     sink = open_sink(url, 20, retry_seconds=1)
     sink.write(np.arange(100), codes[:100])
-    sink.commit()
+    state = sink.state()
     sink.write(np.arange(100, 200), codes[100:200])
     postgres_server.stop()
     start = time.monotonic()
@@ -115,6 +115,7 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(postgres_server, codes):
     assert "\n" not in str(caught.value)
     postgres_server.start()
     sink = open_sink(url, 20)
+    sink.resume(state)
     sink.write(np.arange(100, 200), codes[100:200])
     sink.close()
     psycopg = pytest.importorskip("psycopg")
@@ -179,9 +180,12 @@ def test_one_sink_writes_to_a_table_at_a_time(postgres_url, table, codes, monkey
     for other in (url, f"{postgres_url}?table=public.{name}"):
         with pytest.raises(StorageError, match=r"^another process \(streambits \d+.*\) writes to "):
             open_sink(other, 20)
+    state = sink.state()
     sink.write(np.arange(9), codes[:9])
     sink.close()
-    open_sink(url, 20).close()
+    again = open_sink(url, 20)
+    again.resume(state)
+    again.close()
     assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
 
 
@@ -192,9 +196,9 @@ def test_after_a_break_the_table_is_locked_again(postgres_url, table, codes, mon
     monkeypatch.setattr("streambits.io.codes.postgres.GRACE", "100ms")
     end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
     sink = open_sink(url, 20)
+    sink.write(np.arange(9), codes[:9])
     ask(end)
     other = open_sink(url, 20)
-    sink.write(np.arange(9), codes[:9])
     over = []
 
     def close():
@@ -212,7 +216,7 @@ def test_after_a_break_the_table_is_locked_again(postgres_url, table, codes, mon
     assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
 
 
-def test_rights_to_select_insert_and_update_are_enough(postgres_server, table, codes):
+def test_rights_to_select_insert_and_update_are_enough(postgres_server, table, codes, caplog):
     name, ask = table
     url = f"postgresql://few@127.0.0.1:{postgres_server.port}/postgres?table={name}"
     ask("CREATE TABLE TABLE_ (id bigint PRIMARY KEY, code bit(20) NOT NULL, epoch int NOT NULL)")
@@ -223,13 +227,69 @@ def test_rights_to_select_insert_and_update_are_enough(postgres_server, table, c
         ask("GRANT SELECT, INSERT, UPDATE ON TABLE_ TO few")
         sink = open_sink(url, 20)
         sink.write(np.arange(9), codes[:9])
+        state = sink.state()
+        assert f'its owner run COMMENT ON TABLE "public"."{name}" IS \'streambits' in caplog.text
         sink.close()
+        with pytest.raises(StorageError, match="and does not say what made them"):
+            open_sink(url, 20).commit()
+        again = open_sink(url, 20)
+        again.resume(state)  # what it wrote itself
+        again.close()
         with pytest.raises(StorageError, match="permission denied for schema public"):
             open_sink(url.replace(name, "none"), 20)
     finally:
         ask("DROP OWNED BY few")
         ask("DROP ROLE few")
     assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
+
+
+def test_a_table_takes_codes_of_one_model(postgres_url, table, codes):
+    """Codes of another would be compared to them as if they were of one."""
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+
+    def written(ids, **options):
+        sink = open_sink(url, 20, **options)
+        sink.write(ids, codes[: len(ids)])
+        sink.close()
+
+    written([], made_by="another")  # nothing that would not compare
+    ask("COMMENT ON TABLE TABLE_ IS 'of products\nstreambits: codes made by another'")
+    written(range(9), made_by="model a1")
+    written(range(9, 20), made_by="model a1")
+    said = r"made by model a1, and codes made by (\S+ \S+) do not compare to them: name another "
+    for options in ({"made_by": "model b2"}, {}):
+        with pytest.raises(StorageError, match=rf"{said}table \(\?table=NAME\), or drop it"):
+            written([7], **options)
+    assert ask("SELECT count(*) FROM TABLE_") == [(20,)]
+    [(comment,)] = ask("SELECT obj_description('TABLE_'::regclass)")
+    assert comment == "of products\nstreambits: codes made by model a1"
+    ask("COMMENT ON TABLE TABLE_ IS NULL")
+    with pytest.raises(StorageError, match=r"does not say .* COMMENT ON TABLE .*model a1'$"):
+        written([7], made_by="model a1")
+    ask("DROP TABLE TABLE_")
+    written([7])
+    with pytest.raises(StorageError, match="holds codes made by run "):
+        written([8])
+    with pytest.raises(InputError, match="pass one line of text"):
+        open_sink(url, 20, made_by="two\nlines")
+
+
+def test_a_table_that_came_to_hold_codes_of_others_is_not_gone_on_with(postgres_url, table, codes):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    sink = open_sink(url, 20)
+    sink.write(range(9), codes[:9])
+    state = sink.state()
+    sink.close()
+    with pytest.raises(StorageError, match=r"was begun with made_by run .*, and now it is model"):
+        open_sink(url, 20, made_by="model").resume(state)
+    ask("DROP TABLE TABLE_")
+    other = open_sink(url, 20)
+    other.write(range(9), codes[:9])
+    other.close()
+    with pytest.raises(StorageError, match="do not compare"):
+        open_sink(url, 20).resume(state)
 
 
 @pytest.mark.parametrize("name", ["x" * 64, "é" * 32, "x%00y", "a..b", "a.b.c", "." + "x" * 64])
@@ -251,7 +311,9 @@ def test_the_table_may_have_the_name_of_our_temporary_one(postgres_url, table, c
 
 def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes):
     name, ask = table
-    ask(f"CREATE VIEW v_{name} AS SELECT 1::bigint AS id, B'1'::bit(20) AS code, 0 AS epoch")
+    ask(
+        f"CREATE VIEW v_{name} AS SELECT 1::bigint AS id, B'1'::bit(20) AS code, 0 AS epoch LIMIT 0"
+    )
     try:
         sink = open_sink(f"{postgres_url}?table=v_{name}", 20, retry_seconds=3600)
         sink.write([1], codes[:1])

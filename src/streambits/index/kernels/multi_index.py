@@ -7,7 +7,7 @@ codes in the order of piece t: in `words` as planes, in `owners` their numbers (
 and in `offsets` where each value of the piece begins: a bucket.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,39 @@ AHEAD = 64  # buckets that are looked up together: their memory is waited for to
 # What things cost, measured, in words of a scan: to look up a bucket, to open one that is not
 # empty or find the places of a code, to measure a word there, to try a place.
 LOOK, OPEN, WORD, TRY = 50, 1000, 3, 30
+
+
+class PieceTables(NamedTuple):
+    """Codes under m pieces of `width` of their bits.
+
+    offsets: (m, 2^width + 1) where the bucket of each value begins; owners: (m - 1, codes) numbers
+    of codes, in the order of each table but the first; words: (m, words per code, codes) planes;
+    starts: (codes + 1,) where the places of each code begin; members: (places,).
+    """
+
+    bits: int
+    width: int
+    offsets: Any
+    owners: Any
+    words: Any
+    starts: Any
+    members: Any
+
+
+class Probe(NamedTuple):
+    """One query on its way through the tables.
+
+    own, reach: (m,) the values of its pieces, and in how many bits of each all buckets are opened;
+    found: (k,) candidates; state: see FOUND; memory: to measure a chunk and look up buckets.
+    """
+
+    query: Any
+    own: Any
+    reach: Any
+    alive: Any
+    found: Any
+    state: Any
+    memory: Any
 
 
 @compiled
@@ -125,7 +158,7 @@ def _sink(heap: Any, at: int) -> None:
 
 
 @compiled
-def _take(places: Any, alive: Any, distance: int, found: Any, state: Any) -> None:
+def _try(places: Any, alive: Any, distance: int, found: Any, state: Any) -> None:
     """Try the places of a code, ascending; once k are found, they are a heap, largest first."""
     for i in range(len(places)):
         candidate = distance << SHIFT | np.int64(places[i])
@@ -148,35 +181,35 @@ def _take(places: Any, alive: Any, distance: int, found: Any, state: Any) -> Non
 
 
 @compiled
-def _is_new(tables: Any, table: Any, i: int, ask: Any) -> Any:
+def _is_new(tables: Any, table: Any, i: int, probe: Any) -> Any:
     """Whether no piece has led to this code before: each differs in more bits than it reached."""
-    (bits, width), (_, own, reach) = tables[:2], ask[:3]
-    for t in range(len(own)):
-        flips = own[t] ^ _piece(table, i, bits - (t + 1) * width, width)
-        if popcount(np.uint64(flips)) <= reach[t]:
+    for t in range(len(probe.own)):
+        start = tables.bits - (t + 1) * tables.width
+        flips = probe.own[t] ^ _piece(table, i, start, tables.width)
+        if popcount(np.uint64(flips)) <= probe.reach[t]:
             return False
     return True
 
 
 @compiled
-def _open(tables: Any, t: int, table: Any, bucket: tuple[int, int], ask: Any) -> None:
+def _open(tables: Any, t: int, table: Any, bucket: tuple[int, int], probe: Any) -> None:
     """Try the codes of a bucket of table t, the nearest first."""
-    _, _, _, owners, _, starts, members = tables
-    query, _, _, alive, found, state, memory = ask
+    starts, members, state = tables.starts, tables.members, probe.state
     for low in range(bucket[0], bucket[1], CHUNK):
-        measured = memory[: min(CHUNK, bucket[1] - low)]
-        if least_of(table, low, low + len(measured), query) << SHIFT >= state[LIMIT]:
+        measured = probe.memory[: min(CHUNK, bucket[1] - low)]
+        if least_of(table, low, low + len(measured), probe.query) << SHIFT >= state[LIMIT]:
             continue
-        distance = measure(table, low, query, measured)
+        distance = measure(table, low, probe.query, measured)
         while distance << SHIFT < state[LIMIT]:
             following = FAR
             for i in range(len(measured)):
                 if measured[i] > distance:
                     following = min(following, measured[i])
-                elif measured[i] == distance and _is_new(tables, table, low + i, ask):
-                    code = np.int64(owners[t - 1, low + i]) if t else low + i
+                elif measured[i] == distance and _is_new(tables, table, low + i, probe):
+                    code = np.int64(tables.owners[t - 1, low + i]) if t else low + i
                     state[SPENT] += OPEN
-                    _take(members[starts[code] : starts[code + 1]], alive, distance, found, state)
+                    places = members[starts[code] : starts[code + 1]]
+                    _try(places, probe.alive, distance, probe.found, state)
             distance = following
 
 
@@ -199,43 +232,42 @@ def _look_up(offsets: Any, own: int, flips: int, lows: Any, highs: Any) -> Any:
 
 
 @compiled
-def _step(tables: Any, t: int, whole: bool, ask: Any) -> Any:
+def _step(tables: Any, t: int, whole: bool, probe: Any) -> Any:
     """Open the buckets of a piece one bit further away, or the whole table; gives the cost."""
-    offsets, table, (_, own, reach, _, _, state, memory) = tables[2][t], tables[4][t], ask
+    offsets, table, state, memory = tables.offsets[t], tables.words[t], probe.state, probe.memory
     lows, highs = memory[CHUNK : CHUNK + AHEAD], memory[CHUNK + AHEAD :]
-    flips, cost = (1 << (reach[t] + 1)) - 1, 0
+    flips, cost = (1 << (probe.reach[t] + 1)) - 1, 0
     while flips < len(offsets) - 1:
         if whole:
             lows[0], highs[0], opened, looked, flips = 0, table.shape[1], 1, 0, len(offsets)
         else:
-            opened, looked, flips = _look_up(offsets, own[t], flips, lows, highs)
+            opened, looked, flips = _look_up(offsets, probe.own[t], flips, lows, highs)
         cost += LOOK * looked + OPEN * opened
         for i in range(opened):
             cost += WORD * len(table) * (highs[i] - lows[i])
             if state[SPENT] + cost > state[BUDGET]:
                 return cost
-            _open(tables, t, table, (lows[i], highs[i]), ask)
+            _open(tables, t, table, (lows[i], highs[i]), probe)
     return cost
 
 
 @compiled
-def _search(tables: Any, ask: Any) -> Any:
+def _search(tables: Any, probe: Any) -> Any:
     """How many candidates were found, or -1 if the budget was too small."""
-    bits, width, offsets, _, words, _, _ = tables
-    query, own, reach, _, _, state, _ = ask
-    pieces, count, codes = words.shape
+    width, reach, state = tables.width, probe.reach, probe.state
+    pieces, count, codes = tables.words.shape
     costs = np.empty(pieces, np.int64)
     for t in range(pieces):
-        own[t] = _piece(query.reshape(-1, 1), 0, bits - (t + 1) * width, width)
-        reach[t], size = -1, np.int64(offsets[t, own[t] + 1]) - np.int64(offsets[t, own[t]])
-        costs[t] = LOOK + OPEN + WORD * count * size
+        own = _piece(probe.query.reshape(-1, 1), 0, tables.bits - (t + 1) * width, width)
+        size = np.int64(tables.offsets[t, own + 1]) - np.int64(tables.offsets[t, own])
+        probe.own[t], reach[t], costs[t] = own, -1, LOOK + OPEN + WORD * count * size
     covered, most = 0, OPEN + WORD * count * codes
     while covered << SHIFT < state[LIMIT] and reach.max() < width:
         least = np.argmin(costs)
         if state[SPENT] + min(costs[least], most) > state[BUDGET]:
             return -1
         whole = costs[least] >= most
-        cost = _step(tables, 0 if whole else least, whole, ask)
+        cost = _step(tables, 0 if whole else least, whole, probe)
         state[SPENT] += cost
         if whole:
             break
@@ -246,7 +278,7 @@ def _search(tables: Any, ask: Any) -> Any:
 
 
 @compiled
-def search(tables: Any, alive: Any, queries: Any, k: int, limits: tuple[int, int]) -> Any:
+def search_tables(tables: Any, alive: Any, queries: Any, k: int, limits: tuple[int, int]) -> Any:
     """The k nearest living places of every query: candidates, and how many each has.
 
     limits: a radius, and what a query may cost; one that would cost more has -1 candidates.
@@ -255,14 +287,14 @@ def search(tables: Any, alive: Any, queries: Any, k: int, limits: tuple[int, int
     in more bits than were reached, in every piece; once these add up to more than the distance of
     the k-th candidate, nothing is missing.
     """
-    pieces, state = len(tables[4]), np.empty(4, np.int64)
+    pieces, state = len(tables.words), np.empty(4, np.int64)
     own, reach = np.empty(pieces, np.int64), np.empty(pieces, np.int64)
     found, memory = np.empty(k, np.int64), np.empty(CHUNK + 2 * AHEAD, np.int64)
     counts, out, end = np.empty(len(queries), np.int64), np.empty(k, np.int64), 0
     for q in range(len(queries)):
         state[FOUND], state[LIMIT] = 0, (limits[0] + 1) << SHIFT
         state[SPENT], state[BUDGET] = 0, limits[1]
-        counts[q] = _search(tables, (queries[q], own, reach, alive, found, state, memory))
+        counts[q] = _search(tables, Probe(queries[q], own, reach, alive, found, state, memory))
         if counts[q] > 0:
             if end + counts[q] > len(out):
                 out = np.append(out[:end], np.empty(end + counts[q], np.int64))

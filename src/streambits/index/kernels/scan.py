@@ -1,6 +1,6 @@
 """A scan: top-k by counting, over planes of words."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,6 +8,13 @@ from streambits.index.kernels import compiled
 from streambits.index.kernels.bits import popcount
 
 CHUNK = 1024  # places that stay in the first cache while all queries pass over them
+
+
+class PlacedCodes(NamedTuple):
+    """Codes at places. words: (width, places) planes; alive: (places,) whether each is a code."""
+
+    words: Any
+    alive: Any
 
 
 @compiled
@@ -73,16 +80,52 @@ def closer(words: Any, low: int, query: Any, bound: int, out: Any) -> Any:
     return measure(words, low, query, out) < bound
 
 
+class Candidates(NamedTuple):
+    """What was found so far, for each of the queries.
+
+    places, distances: (queries, room), the first `filled` of them; counts: (queries, distances) a
+    histogram of those that can still be among the k nearest, `near` of them, none beyond the radius
+    `top`; bound: what enters must be closer.
+    """
+
+    places: Any
+    distances: Any
+    counts: Any
+    filled: Any
+    near: Any
+    top: Any
+    bound: Any
+
+
 @compiled
-def _shrink(places: Any, distances: Any, k: int, top: int, below: int) -> int:
-    """Keep the `below` candidates closer than top, and the first at top, k in all, in order."""
+def _shrink(found: Any, q: int, k: int) -> None:
+    """Keep the candidates closer than the radius, and the first at it: k in all, in order."""
+    places, distances, top = found.places[q], found.distances[q], found.top[q]
+    below = found.near[q] - found.counts[q, top]
     kept, ties = 0, k - below
-    for i in range(len(places)):
+    for i in range(found.filled[q]):
         if distances[i] < top or (distances[i] == top and ties > 0):
             ties -= distances[i] == top
             places[kept], distances[kept] = places[i], distances[i]
             kept += 1
-    return kept
+    found.counts[q, top], found.counts[q, top + 1 :] = k - below, 0
+    found.filled[q], found.near[q] = kept, k
+
+
+@compiled
+def _admit(found: Any, q: int, k: int, place: int, distance: int) -> None:
+    """Add a candidate, and lower the radius while it holds k others."""
+    at, counts = found.filled[q], found.counts[q]
+    found.places[q, at], found.distances[q, at] = place, distance
+    found.filled[q] = at + 1
+    counts[distance] += 1
+    near, top = found.near[q] + 1, found.top[q]
+    while near - counts[top] >= k:
+        near -= counts[top]
+        top -= 1
+    found.near[q], found.top[q] = near, top
+    if near >= k:
+        found.bound[q] = min(found.bound[q], top)
 
 
 @compiled
@@ -99,69 +142,84 @@ def _place(places: Any, distances: Any, counts: Any, out: Any, out_distances: An
 
 
 @compiled
-def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, limits: Any) -> Any:
+def nearest_in_span(codes: Any, span: tuple[int, int], queries: Any, k: int, limits: Any) -> Any:
     """The k nearest living places of a span for every query: places, distances, counts.
 
-    codes: (words, alive); limits: for each query, the distance that they must be below.
+    codes: PlacedCodes; limits: for each query, the distance that they must be below.
     A histogram of the candidates' distances gives the radius `top` that holds k of them; from
     then on only what is strictly closer can enter, for equal distances come with larger ids.
-    Costs about k log(n / k) candidates a query; memory 2 k + 1024 of them and the histogram.
+    Costs about k log(n / k) candidates per query; memory 2 k + 1024 of them and the histogram.
     """
-    words, alive = codes
-    asked, most, room = len(queries), 64 * len(words), 2 * k + CHUNK
-    places, distances = np.empty((asked, room), np.int64), np.empty((asked, room), np.int32)
-    counts = np.zeros((asked, most + 1), np.int64)
-    filled, within = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
-    top, bound = np.full(asked, most, np.int64), limits.copy()
+    asked, most, room = len(queries), 64 * len(codes.words), 2 * k + CHUNK
+    found = Candidates(
+        np.empty((asked, room), np.int64),
+        np.empty((asked, room), np.int32),
+        np.zeros((asked, most + 1), np.int64),
+        np.zeros(asked, np.int64),
+        np.zeros(asked, np.int64),
+        np.full(asked, most, np.int64),
+        limits.copy(),
+    )
     memory = np.empty(CHUNK, np.int64)
     for low in range(span[0], span[1], CHUNK):
         measured = memory[: min(CHUNK, span[1] - low)]
         for q in range(asked):
-            if not closer(words, low, queries[q], bound[q], measured):
-                continue
-            if filled[q] > room - CHUNK:
-                old, below = filled[q], within[q] - counts[q, top[q]]
-                filled[q] = _shrink(places[q, :old], distances[q, :old], k, top[q], below)
-                counts[q, top[q]], counts[q, top[q] + 1 :] = k - below, 0
-                within[q] = k
-            for i in range(len(measured)):
-                if measured[i] < bound[q] and alive[low + i]:
-                    places[q, filled[q]], distances[q, filled[q]] = low + i, measured[i]
-                    filled[q] += 1
-                    within[q] += 1
-                    counts[q, measured[i]] += 1
-                    while within[q] - counts[q, top[q]] >= k:
-                        within[q] -= counts[q, top[q]]
-                        top[q] -= 1
-                    if within[q] >= k:
-                        bound[q] = min(bound[q], top[q])
-    found, radii = np.zeros((asked, k), np.int64), np.zeros((asked, k), np.int32)
+            if closer(codes.words, low, queries[q], found.bound[q], measured):
+                if found.filled[q] > room - CHUNK:
+                    _shrink(found, q, k)
+                for i in range(len(measured)):
+                    if measured[i] < found.bound[q] and codes.alive[low + i]:
+                        _admit(found, q, k, low + i, measured[i])
+    places, distances = np.zeros((asked, k), np.int64), np.zeros((asked, k), np.int32)
     for q in range(asked):
-        end = filled[q]
-        _place(places[q, :end], distances[q, :end], counts[q], found[q], radii[q])
-    return found, radii, np.minimum(filled, k)
+        end = found.filled[q]
+        _place(
+            found.places[q, :end],
+            found.distances[q, :end],
+            found.counts[q],
+            places[q],
+            distances[q],
+        )
+    return places, distances, np.minimum(found.filled, k)
+
+
+class Ranges(NamedTuple):
+    """Places and distances, where those of query q end at ends[q] as far as they are written."""
+
+    ends: Any
+    places: Any
+    distances: Any
 
 
 @compiled
-def within(words: Any, alive: Any, span: tuple[int, int], queries: Any, radius: int) -> Any:
+def _visit(codes: Any, span: Any, queries: Any, radius: int, out: Any) -> None:
+    """Write what lies within the radius of each query, or count it where there is no room."""
+    memory = np.empty(CHUNK, np.int64)
+    for low in range(span[0], span[1], CHUNK):
+        measured = memory[: min(CHUNK, span[1] - low)]
+        for q in range(len(queries)):
+            if closer(codes.words, low, queries[q], radius + 1, measured):
+                for i in range(len(measured)):
+                    if measured[i] <= radius and codes.alive[low + i]:
+                        if len(out.places):
+                            end = out.ends[q]
+                            out.places[end], out.distances[end] = low + i, measured[i]
+                        out.ends[q] += 1
+
+
+@compiled
+def within_in_span(codes: Any, span: tuple[int, int], queries: Any, radius: int) -> Any:
     """The living places of a span within the radius: places, distances, where queries end.
 
-    Those of a query lie together, ascending. Measures twice, to count first.
+    codes: PlacedCodes. Those of a query lie together, ascending. Measures twice, to count first.
     """
-    heads = np.zeros(len(queries) + 1, np.int64)
-    memory = np.empty(CHUNK, np.int64)
-    places, distances = np.empty(0, np.int64), np.empty(0, np.int32)
-    for write in (False, True):
-        for low in range(span[0], span[1], CHUNK):
-            measured = memory[: min(CHUNK, span[1] - low)]
-            for q in range(len(queries)):
-                if closer(words, low, queries[q], radius + 1, measured):
-                    for i in range(len(measured)):
-                        if measured[i] <= radius and alive[low + i]:
-                            if write:
-                                places[heads[q]], distances[heads[q]] = low + i, measured[i]
-                            heads[q + (not write)] += 1
-        if not write:
-            heads = np.cumsum(heads)
-            places, distances = np.empty(heads[-1], np.int64), np.empty(heads[-1], np.int32)
-    return places, distances, heads[:-1]
+    counts = np.zeros(len(queries), np.int64)
+    _visit(
+        codes, span, queries, radius, Ranges(counts, np.empty(0, np.int64), np.empty(0, np.int32))
+    )
+    total = counts.sum()
+    heads = np.cumsum(counts) - counts
+    out = Ranges(heads, np.empty(total, np.int64), np.empty(total, np.int32))
+    if total:
+        _visit(codes, span, queries, radius, out)
+    return out.places, out.distances, out.ends

@@ -12,7 +12,7 @@ that a random code passes least likely (Chernoff's bound on the sum), the number
 cheapest on the codes at hand. Whatever they are, the answers are the same.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,58 @@ SLACK = 1 + 1e-8  # far above the rounding errors of bounds and distances
 NOWHERE = np.iinfo(np.int64).max  # behind all places
 
 
+class Costs(NamedTuple):
+    """What bits that differ cost, for each of the queries.
+
+    tables: by half bytes, see `half_byte_costs`; weights: (queries, bits) relative to the largest;
+    most: (queries,) that; samples: (queries, size) of the weights above zero, ascending; shares:
+    (queries,) of the sample in all of these.
+    """
+
+    tables: Any
+    weights: Any
+    most: Any
+    samples: Any
+    shares: Any
+
+
+class OneQuery(NamedTuple):
+    """A query with its row of `Costs`; memory: for what is left of a block of places."""
+
+    words: Any
+    table: Any
+    weights: Any
+    most: Any
+    sample: Any
+    share: Any
+    memory: Any
+
+
+class Masked(NamedTuple):
+    """A query with the masks of its levels; planes: how many, or a tuple of that length."""
+
+    query: Any
+    masks: Any
+    planes: Any
+
+
+class Plan(NamedTuple):
+    """How a query rules out codes: those whose sum of levels times `step` less `excess` is high."""
+
+    masked: Any
+    step: Any
+    excess: Any
+
+
+class Heap(NamedTuple):
+    """The nearest so far, the farthest of them first."""
+
+    distances: Any
+    places: Any
+
+
 @compiled
-def tables(weights: Any, width: int) -> Any:
+def half_byte_costs(weights: Any, width: int) -> Any:
     """(queries, 16 width, 16): what the bits of a half byte cost together."""
     costs = np.zeros((len(weights), 16 * width, 16))
     for q in range(len(weights)):
@@ -65,8 +115,8 @@ def _row(masks: Any, w: int) -> Any:
 def _next(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """Where the first block of the span begins that has a sum within the limit, or its end.
 
-    asked: query, masks, planes. `out` then has the sums of that block. By four words, then by one;
-    unsigned places let the compiler see that they are contiguous.
+    asked: Masked, its planes a tuple. `out` then has the sums of that block. By four words, then by
+    one; unsigned places let the compiler see that they are contiguous.
     """
     query, masks, planes = asked
     (low, high), count = span, len(words)
@@ -99,17 +149,17 @@ def _next(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
 def _survivors(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
     """The first block that is not ruled out, and how many places of it; `out` has which.
 
-    asked: query, masks, and the number of planes; with none of them nothing is ruled out.
+    asked: Masked, its planes a number; with none of them nothing is ruled out.
     """
     low, (query, masks, planes) = span[0], asked
     if planes == 1:
-        low = _next(words, span, (query, masks, (0,)), limit, out)
+        low = _next(words, span, Masked(query, masks, (0,)), limit, out)
     elif planes == 2:
-        low = _next(words, span, (query, masks, (0, 0)), limit, out)
+        low = _next(words, span, Masked(query, masks, (0, 0)), limit, out)
     elif planes == 3:
-        low = _next(words, span, (query, masks, (0, 0, 0)), limit, out)
+        low = _next(words, span, Masked(query, masks, (0, 0, 0)), limit, out)
     elif planes == 4:
-        low = _next(words, span, (query, masks, (0, 0, 0, 0)), limit, out)
+        low = _next(words, span, Masked(query, masks, (0, 0, 0, 0)), limit, out)
     count = 0
     for i in range(min(BLOCK, span[1] - low)):
         near = planes == 0 or out[i] <= limit
@@ -200,28 +250,26 @@ def _price(words: Any, span: Any, asked: Any, limit: int, out: Any) -> Any:
 
 
 @compiled
-def _plan(words: Any, span: Any, shape: Any, bound: float, out: Any) -> Any:
-    """Masks for a bound on the distance: query, masks, number of planes; the step and the excess.
-
-    span: of places to try them on; shape: a query, its weights, a sample of them and its share.
-    """
-    (query, weights, sample, share), work = shape, len(words) * (span[1] - span[0])
-    tilt, best, found = _tilt(sample, bound * share), np.inf, (0, 1.0, 0.0)
+def _plan(words: Any, span: Any, query: Any, bound: float) -> Any:
+    """The plan of a query for a bound on the distance; span: of places to try masks on."""
+    weights, sample, work = query.weights, query.sample, len(words) * (span[1] - span[0])
+    tilt, best = _tilt(sample, bound * query.share), np.inf
     levels, some = np.empty(len(weights), np.int64), np.empty(len(sample), np.int64)
     masks = np.zeros((len(words), MOST), np.uint64)
+    chosen = Plan(Masked(query.words, masks, 0), 1.0, 0.0)
     for planes in range(1, MOST + 1):
         step = _step(sample, tilt, planes, some)
         _, excess = _round(weights, tilt, step, planes, levels)
         _fold(levels, planes, masks)
-        limit = _limit(bound, step, excess)
-        price = _price(words, span, (query, masks, planes), limit, out)
+        masked = Masked(query.words, masks, planes)
+        price = _price(words, span, masked, _limit(bound, step, excess), query.memory)
         if price + work * planes < best:
-            found, best = (planes, step, excess), price + work * planes
+            chosen, best = Plan(masked, step, excess), price + work * planes
         if price < work:
             break  # another plane costs more than it can save
-    _round(weights, tilt, found[1], found[0], levels)
-    _fold(levels, found[0], masks)
-    return (query, masks, found[0]), found[1], found[2]
+    _round(weights, tilt, chosen.step, chosen.masked.planes, levels)
+    _fold(levels, chosen.masked.planes, masks)
+    return chosen
 
 
 @compiled
@@ -240,54 +288,55 @@ def _enter(heap: Any, distance: float, place: int) -> None:
 
 
 @compiled
-def _offer(codes: Any, low: int, some: Any, asked: Any, heap: Any) -> None:
-    """Score some places from low on: bytes in their order, each the sum of its halves.
-
-    codes: words and who is alive; asked: a query and its tables; heap: distances and places.
-    """
-    (words, alive), (query, costs) = codes, asked
+def _offer(codes: Any, low: int, some: Any, query: Any, heap: Any) -> None:
+    """Score some places from low on: bytes in their order, each the sum of its halves."""
     for i in some:
         place, distance = low + i, 0.0
-        if alive[place]:
-            for w in range(len(query)):
-                word = words[w, place] ^ query[w]
+        if codes.alive[place]:
+            for w in range(len(query.words)):
+                word = codes.words[w, place] ^ query.words[w]
                 for half in range(16 * w, 16 * w + 16, 2):
                     first, second = word & np.uint64(15), word >> np.uint64(4) & np.uint64(15)
-                    distance += costs[half, first] + costs[half + 1, second]
+                    distance += query.table[half, first] + query.table[half + 1, second]
                     word >>= np.uint64(8)
-            if (distance, place) < (heap[0][0], heap[1][0]):
+            if (distance, place) < (heap.distances[0], heap.places[0]):
                 _enter(heap, distance, place)
 
 
 @compiled
-def nearest(codes: Any, span: tuple[int, int], queries: Any, k: int, shapes: Any) -> Any:
+def _pass(codes: Any, span: Any, query: Any, plan: Any, heap: Any) -> None:
+    """Score what the plan of a query does not rule out in a span, and enter what is near."""
+    at, high = span
+    while at < high:
+        limit = _limit(heap.distances[0] / query.most, plan.step, plan.excess)
+        at, count = _survivors(codes.words, (at, high), plan.masked, limit, query.memory)
+        _offer(codes, at, query.memory[:count], query, heap)
+        at += BLOCK
+
+
+@compiled
+def nearest_by_costs(codes: Any, span: tuple[int, int], queries: Any, k: int, costs: Any) -> Any:
     """The k nearest living places of a span for every query, in no order: places, distances.
 
-    codes: words and who is alive; shapes: each query's tables; its weights relative to the largest,
-    which comes next; a sample of those above zero, ascending, and its share of them. Where a span
-    has fewer than k living places, the rest is nowhere, at infinity.
+    codes: PlacedCodes; costs: Costs. Where a span has fewer than k living places, the rest is
+    nowhere, at infinity.
     """
-    words, (costs, weights, most, samples, shares) = codes[0], shapes
     asked, width = queries.shape
-    heaps, places = np.full((asked, k), np.inf), np.full((asked, k), NOWHERE)
+    distances, places = np.full((asked, k), np.inf), np.full((asked, k), NOWHERE)
     none, due = np.zeros((width, MOST), np.uint64), np.full(asked, FIRST)
-    plans = [((queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
-    low, high, out = span[0], min(span[0] + FIRST, span[1]), np.empty(BLOCK, np.int64)
+    plans = [Plan(Masked(queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
+    low, high, memory = span[0], min(span[0] + FIRST, span[1]), np.empty(BLOCK, np.int64)
     while low < high:
         for q in range(asked):
-            heap = (heaps[q], places[q])
-            if heap[0][0] == 0:
+            heap, table, weights = Heap(distances[q], places[q]), costs.tables[q], costs.weights[q]
+            if heap.distances[0] == 0:
                 continue  # nothing is nearer, and what is as near comes later
-            if low - span[0] >= due[q] and heap[0][0] < np.inf:
-                shape, bound = (queries[q], weights[q], samples[q], shares[q]), heap[0][0] / most[q]
-                plans[q] = _plan(words, (low, min(high, low + TRIAL)), shape, bound, out)
+            most, sample, share = costs.most[q], costs.samples[q], costs.shares[q]
+            query = OneQuery(queries[q], table, weights, most, sample, share, memory)
+            if low - span[0] >= due[q] and heap.distances[0] < np.inf:
+                trial = low, min(high, low + TRIAL)
+                plans[q] = _plan(codes.words, trial, query, heap.distances[0] / most)
                 due[q] = LATER * (low - span[0])
-            plan, step, excess = plans[q]
-            at = low
-            while at < high:
-                limit = _limit(heap[0][0] / most[q], step, excess)
-                at, count = _survivors(words, (at, high), plan, limit, out)
-                _offer(codes, at, out[:count], (queries[q], costs[q]), heap)
-                at += BLOCK
+            _pass(codes, (low, high), query, plans[q], heap)
         low, high = high, min(high + max(1, CHUNK // (width * BLOCK)) * BLOCK, span[1])
-    return places, heaps
+    return places, distances

@@ -10,7 +10,7 @@ from streambits.io.codes.index import IndexSink
 class FaissSink(IndexSink):
     """An IndexBinaryIDMap over an IndexBinaryFlat, which `faiss.read_index_binary` reads.
 
-    Gathered in memory and written whole at every commit: for what fits there. FAISS has no epochs:
+    Collected in memory and written whole at every commit: for what fits there. FAISS has no epochs:
     a commit of codes of several is refused. Lengths are filled up to whole bytes with zeros.
     """
 

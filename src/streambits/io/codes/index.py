@@ -1,17 +1,12 @@
-"""An index in a file."""
+"""Index files, which `streambits.load` opens without reading them."""
 
 from glob import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.io.codes.file_sink import FileSink
-from streambits.io.codes.given import as_given, last_of_each
-from streambits.io.codes.swap import Swap
+from streambits.io.codes._append import FileSink, Swap
 from streambits.model.codes import Codes
 from streambits.storage import load, save
 
@@ -20,38 +15,29 @@ class IndexSink(FileSink):
     """A HammingIndex, gathered in memory and written whole at every commit: for what fits there.
 
     `state()` and `resume(state)` are as in `Appending`, but for what was committed after the state:
-    that stays in the file, and is replaced as it comes again. options: of HammingIndex.
+    that stays in the file, and is replaced as it comes again. strategy: of the index.
     """
 
     kind = "index"
 
-    def __init__(self, path: str | Path, bits: int, **options: Any) -> None:
+    def __init__(self, path: str | Path, bits: int, *, strategy: str = "auto") -> None:
         super().__init__(path, bits, Path(path).parent)
-        self.index = HammingIndex(self.bits, **options)
+        self.index = HammingIndex(self.bits, strategy=strategy)
         self._swap = Swap(self.folder, self.path.name, escape(self.path.name))
-        self._highest: int | None = None  # id in the index
         self._epoch = 0
         self._changed = True
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        chosen = as_given(ids, codes, self.bits)
         self._begin()
-        keep = last_of_each(chosen)
-        chosen, codes = chosen[keep], codes[keep]
-        if not len(chosen):
-            return
-        there = self._there(chosen)
-        self.index.update(codes[there], chosen[there])
-        self.index.add(codes[~there], chosen[~there])
-        highest = int(chosen.max())
-        self._highest = highest if self._highest is None else max(highest, self._highest)
-        self._epoch, self._changed = codes.epoch, True
+        self.index.upsert(codes, ids)
+        if len(codes):
+            self._epoch, self._changed = codes.epoch, True
 
     def commit(self) -> None:
         """Write the file anew, if there is something new."""
         self._begin()
-        with self._told():
+        with self._trouble():
             self._check_lock()
             if self._changed:
                 self._save()
@@ -75,13 +61,12 @@ class IndexSink(FileSink):
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on with what was committed."""
-        with self._told():
-            self._take()
+        with self._trouble():
+            self._acquire()
             self._swap.clear()
             self._begun, self._changed, self._epoch = True, True, state["epoch"]
             if state["rows"]:
                 self.index = self._load()
-                self._highest = max(self.index, default=None)
             self._check(state)
 
     def _check(self, state: dict[str, Any]) -> None:
@@ -96,27 +81,23 @@ class IndexSink(FileSink):
         self._check_open()
         if self._begun:
             return
-        with self._told():
-            self._take()
+        with self._trouble():
+            self._acquire()
             if self.path.exists() and len(self._load()):
-                raise StorageError(
-                    f"{self.path} holds codes already: choose another place, or remove them"
-                )
+                raise self._holds_codes()
             self._swap.clear()
         self._begun = True
-
-    def _there(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        there = np.zeros(len(ids), np.bool_)
-        if self._highest is not None:
-            known = ids <= self._highest  # the others are new: no need to look
-            there[known] = self.index.has(ids[known])
-        return there
 
     def _save(self) -> None:
         save(self.index, self.path)
 
     def _load(self) -> HammingIndex:
-        found = load(self.path)
-        if not isinstance(found, HammingIndex):
-            raise StorageError(f"{self.path} holds a {type(found).__name__}, not an index")
-        return found
+        return open_index_file(self.path)
+
+
+def open_index_file(path: str | Path) -> HammingIndex:
+    """The index in a file, mapped into memory."""
+    found = load(path)
+    if not isinstance(found, HammingIndex):
+        raise StorageError(f"{path} holds a {type(found).__name__}, not an index or codes")
+    return found

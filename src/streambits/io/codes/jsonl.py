@@ -1,27 +1,36 @@
-"""JSON lines: a code a line."""
+"""JSON lines, one code per line: {"id": 7, "code": "05a0", "epoch": 0}; the code in hexadecimal.
+
+Where a sink of ours has left a record of their digest, only what it has committed counts, and
+damage is an error; files of others are taken as they are.
+"""
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from glob import escape
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._digests import Digest, beside
+from streambits._digests import Digest, Record, beside
 from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
-from streambits.io.codes.appending import Appending
-from streambits.io.codes.given import Rows
+from streambits.io.codes._append import Appending, CodeColumns
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
+
+LINES = 8192  # read at a time
+IDS, EPOCHS = np.iinfo(np.int64), np.iinfo(np.int32)
 
 
 class JsonlSink(Appending):
-    """A file of lines such as {"id": 7, "code": "05a0", "epoch": 0}; the code is in hexadecimal.
+    """A file of lines; the bytes of a code are those of `Codes.packed`.
 
-    Its bytes are those of `Codes.packed`. Their digest is in `.NAME.digest` beside the file.
-    Memory: what is given at a time.
+    The digest of the lines is in `.NAME.digest` beside the file. Memory: what is written at a time.
     """
 
     kind = "jsonl"
@@ -36,13 +45,8 @@ class JsonlSink(Appending):
     def _found(self) -> bool:
         return self._size() > 0
 
-    def _append(self, rows: Rows) -> None:
-        lines = "".join(
-            f'{{"id": {name}, "code": "{code.tobytes().hex()}", "epoch": {epoch}}}\n'
-            for name, code, epoch in zip(
-                rows.ids.tolist(), rows.packed, rows.epochs.tolist(), strict=True
-            )
-        ).encode()
+    def _append(self, rows: CodeColumns) -> None:
+        lines = _text(rows).encode()
         self._open().write(lines)
         self._open().flush()  # nothing waits here that could be written after someone else
         self._digests = (self._digests[0].then(lines),)
@@ -98,3 +102,94 @@ class JsonlSink(Appending):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+class StandardOutput:
+    """Standard output as a sink of the same lines; an id that comes twice is there twice."""
+
+    name = "standard output"
+
+    def write(self, ids: Any, codes: Codes) -> None:
+        """Print the codes."""
+        try:
+            sys.stdout.write(_text(CodeColumns.of(ids, codes, codes.bits)))
+            sys.stdout.flush()
+        except OSError as error:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains at the end
+            raise StorageError(f"standard output: {error.strerror or error}") from error
+
+    def commit(self) -> None:
+        """All is written at once."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _text(rows: CodeColumns) -> str:
+    return "".join(
+        f'{{"id": {name}, "code": "{code.tobytes().hex()}", "epoch": {epoch}}}\n'
+        for name, code, epoch in zip(
+            rows.ids.tolist(), rows.packed, rows.epochs.tolist(), strict=True
+        )
+    )
+
+
+def read_lines(where: str, *, bits: int | None = None) -> Iterator[CodeBatch]:
+    """Read JSON lines; - for standard input."""
+    if where == "-":
+        yield from _parsed(sys.stdin.buffer, "standard input", bits)
+        return
+    record = Record.load(beside(Path(where)))
+    try:
+        with Path(where).open("rb") as file:
+            if record is not None:
+                record.check(beside(Path(where)), [file])
+            lines = file if record is None else _first(file, record.digests[0].size)
+            yield from _parsed(lines, where, bits)
+    except OSError as error:
+        raise StorageError(f"{where} cannot be read: {error.strerror or error}") from error
+
+
+def _first(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Lines of so many bytes together."""
+    for line in lines:
+        if size <= 0:
+            return
+        size -= len(line)
+        yield line
+
+
+def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[CodeBatch]:
+    parsed = (_row(line, number, name) for number, line in enumerate(lines, 1))
+    while some := list(islice(parsed, LINES)):
+        rows = _columns(some, name)
+        yield from rows.batches(bits or 8 * rows.packed.shape[1])
+
+
+def _row(line: bytes, number: int, name: str) -> tuple[int, bytes, int]:
+    try:
+        row = json.loads(line)
+        code = bytes.fromhex(row["code"])
+        found = _whole(row["id"], IDS), code, _whole(row["epoch"], EPOCHS)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StorageError(
+            f"line {number} of {name} holds no code ({error}): "
+            f'it should look like {{"id": 7, "code": "05", "epoch": 0}}'
+        ) from error
+    return found
+
+
+def _whole(value: object, limits: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    if not limits.min <= value <= limits.max:
+        raise ValueError(f"a number is outside {limits.min} to {limits.max}")
+    return value
+
+
+def _columns(held: list[tuple[int, bytes, int]], name: str) -> CodeColumns:
+    ids, codes, epochs = zip(*held, strict=True)
+    if len({len(code) for code in codes}) > 1 or not codes[0]:
+        raise StorageError(f"{name} has codes of different lengths, or of none")
+    packed = np.frombuffer(b"".join(codes), np.uint8).reshape(len(ids), -1)
+    return CodeColumns(np.array(ids, np.int64), packed, np.array(epochs, np.int32))

@@ -1,13 +1,17 @@
 """PostgreSQL: a table that pgvector searches."""
 
+import logging
 import os
+import re
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from streambits._arrays import as_count
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.codes.given import Rows, as_given, last_of_each
+from streambits.index.queries import last_of_each
+from streambits.io.codes._append import CodeColumns
 from streambits.io.retry import DEFAULT, Retry
 from streambits.io.urls import Url, secrets_in, shown, shown_value, without
 from streambits.model.codes import Codes, as_bits
@@ -27,26 +31,54 @@ LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
 LOCK = 0x5354_4249  # the class of our advisory locks; with it goes the number of the table
 GRACE = "5s"  # for the session of a process that was killed to end
 NEW = sql.Identifier("pg_temp", "streambits_new")
+MADE_BY = "streambits: codes made by "  # a line of the table's comment, and then by what
+NOTE = re.compile(rf"^{MADE_BY}(.*)$", re.MULTILINE)
+
+logger = logging.getLogger("streambits")
 
 
 class PostgresSink:
     """A table with columns id (bigint, primary key), code (bit(k)) and epoch (int).
 
+    Parameters
+    ----------
+    url
+        postgresql://user@host:port/database?table=name; several hosts, and settings of libpq in the
+        query, as libpq takes them. The password is best passed as libpq also takes it: in
+        PGPASSWORD, in ~/.pgpass or by a service.
+    bits
+        Length of the codes.
+    table
+        By default what the URL says, or else `codes`; may be schema.table.
+    rows
+        Codes that wait in memory at most.
+    retry_seconds
+        How long a server that goes away is waited for.
+    made_by
+        What makes the codes, in one line, such as the digest of a model; by default a name that no
+        other sink has. Sinks of the same name may add to a table, one after another.
+
+    Notes
+    -----
     Bit j of a code is the j-th character of the bit string, so `<~>` gives our distances:
     SELECT id FROM codes ORDER BY code <~> B'0110...', id LIMIT 10. For large tables, CREATE INDEX
-    ON codes USING hnsw (code bit_hamming_ops). The extension and the table are made if they are
-    missing; a table that is there is added to, and ids that are in it are replaced. For that the
-    rights to select, insert and update are enough.
+    ON codes USING hnsw (code bit_hamming_ops). Codes of different epochs do not compare: there,
+    add WHERE epoch = ...
 
-    Codes wait in memory until a commit, or until `rows` do, and are sent in one transaction. A
-    server that goes away meanwhile is waited for, and they are sent again, which changes nothing if
-    they had arrived. As long as the sink is open an advisory lock keeps other sinks from the table.
+    The extension and the table are made if they are missing. Ids that are in the table are
+    replaced. The comment of the table has a line that says what made its codes. A table whose codes
+    were made by something else is refused, for they do not compare; so is one with codes and no
+    such line. To write to a table, the rights to select, insert and update are enough; only its
+    owner can note what makes its codes, and who is not is warned.
 
-    url: postgresql://user@host:port/database?table=name; several hosts, and settings of libpq in
-    the query, as libpq takes them. The password is best given as libpq also takes it: in
-    PGPASSWORD, in ~/.pgpass or by a service. table: by default what the URL says, or else 'codes';
-    may be schema.table. retry: seconds to wait for the server.
+    Codes wait in memory until a commit, or until there are `rows`, and are sent in one transaction.
+    A server that goes away meanwhile is waited for, and they are sent again, which changes nothing
+    if they had arrived. As long as the sink is open an advisory lock keeps other sinks from the
+    table. `state()` says what makes the codes, and a sink that resumes it goes on in the table;
+    codes that were committed after it stay, and are replaced as they come again.
     """
+
+    kind = "postgres"
 
     def __init__(
         self,
@@ -56,6 +88,7 @@ class PostgresSink:
         table: str | None = None,
         rows: int = ROWS,
         retry_seconds: float = DEFAULT,
+        made_by: str | None = None,
     ) -> None:
         self.bits, self.size = as_bits(bits), as_count(rows, "rows")
         parts = _parsed(url)
@@ -66,25 +99,33 @@ class PostgresSink:
         self.name = f"{shown(url).partition('?')[0]} table {named}"
         self._asked = sql.Identifier(*_names(self.table, self.name))
         self._name = self._asked  # with its schema, once that is known
+        self._number = 0  # of the table
         self.retry_seconds = self._retry(retry_seconds).seconds
-        self._waiting: list[Rows] = []
+        self.made_by = made_by or f"run {secrets.token_hex(8)}"
+        if not self.made_by.isprintable():
+            raise InputError(f"{self.name}: made_by is {self.made_by!r}: pass one line of text")
+        self._named = made_by is not None  # and not by chance
+        self._resumed = self._begun = False
+        self._waiting: list[CodeColumns] = []
         self._link: psycopg.Connection[Any] | None = None
         self._ours = False  # whether the table has been locked before
         self._try(self._retry(0), self._connect)
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        rows = Rows.of(as_given(ids, codes, self.bits), codes)
+        rows = CodeColumns.of(ids, codes, self.bits)
+        self._begin()
         self._waiting.append(rows)
-        if sum(len(part.ids) for part in self._waiting) >= self.size:
+        if sum(len(some.ids) for some in self._waiting) >= self.size:
             self.commit()
 
     def commit(self) -> None:
         """Send what waits, and commit it."""
-        rows = [part for part in self._waiting if len(part.ids)]
+        self._begin()
+        rows = [some for some in self._waiting if len(some.ids)]
         if rows:
-            together = Rows.concat(rows)
-            once = together.take(last_of_each(together.ids))
+            together = CodeColumns.concat(rows)
+            once = together.select(last_of_each(together.ids))
             self._try(self._retry(self.retry_seconds), lambda: self._send(once))
         self._waiting = []
 
@@ -92,6 +133,82 @@ class PostgresSink:
         """Commit and disconnect."""
         self.commit()
         self._drop()
+
+    def state(self) -> dict[str, Any]:
+        """Commit, and say what makes the codes."""
+        self.commit()
+        return {"kind": self.kind, "bits": self.bits, "made_by": self.made_by}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on in the table that was written to when `state()` was called."""
+        ours = {"kind": self.kind, "bits": self.bits}
+        ours |= {"made_by": self.made_by} if self._named else {}
+        for name, value in ours.items():
+            if state[name] != value:
+                self._drop()
+                raise StorageError(
+                    f"{self.name} was begun with {name} {state[name]}, and now it is {value}: "
+                    f"go on as it was begun, or begin a new job elsewhere"
+                )
+        self.made_by, self._resumed = state["made_by"], True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Refuse codes of others, before anything is written."""
+        if not self._begun:
+            self._try(self._retry(self.retry_seconds), self._claim)
+            self._begun = True
+
+    def _claim(self) -> None:
+        link = self._connect()
+        try:
+            with link.transaction():
+                self._own(link)
+        except StorageError:
+            self._drop()
+            raise
+
+    def _own(self, link: psycopg.Connection[Any]) -> None:
+        """Note in the table what makes its codes; if it has codes, that must be noted there."""
+        [comment] = link.execute(
+            "SELECT coalesce(obj_description(%s, 'pg_class'), '')", [self._number]
+        ).fetchone() or [""]
+        noted = NOTE.search(comment)
+        if noted and noted[1] == self.made_by:
+            return
+        [holds] = link.execute(
+            sql.SQL("SELECT EXISTS (SELECT FROM {})").format(self._name)
+        ).fetchone() or [True]
+        if holds and (noted or not self._resumed):
+            raise self._foreign(link, noted and noted[1])
+        text = NOTE.sub("", comment).strip()
+        self._note(link, f"{text}\n{MADE_BY}{self.made_by}".strip())
+
+    def _note(self, link: psycopg.Connection[Any], comment: str) -> None:
+        try:
+            with link.transaction():
+                link.execute(self._commented(comment))
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.WrongObjectType):
+            logger.warning(
+                "%s cannot note what makes its codes, as it is not ours: let its owner run %s",
+                self.name,
+                self._commented(comment).as_string(link),
+            )
+
+    def _commented(self, comment: str) -> sql.Composed:
+        return sql.SQL("COMMENT ON TABLE {} IS {}").format(self._name, sql.Literal(comment))
+
+    def _foreign(self, link: psycopg.Connection[Any], maker: str | None) -> StorageError:
+        """Why codes that are there cannot be added to."""
+        by = f"made by {maker}" if maker else "and does not say what made them"
+        ways = f"name another table (?table=NAME), or drop it (DROP TABLE {self.table})"
+        if self._named:
+            note = self._commented(MADE_BY + self.made_by).as_string(link)
+            ways += f"; or, if it is known that these do compare, {note}"
+        return StorageError(
+            f"{self.name} holds codes {by}, and codes made by {self.made_by} do not compare to "
+            f"them: {ways}"
+        )
 
     def _drop(self) -> None:
         if self._link is not None:
@@ -144,10 +261,12 @@ class PostgresSink:
         found = self._find(link) or self._made(link, kind)
         if found is None:
             raise StorageError(f"{self.name} was made and cannot be seen: choose another schema")
-        number, schema, table = found
-        self._lock(link, number)
+        self._number, schema, table = found
+        self._lock(link, self._number)
         self._name = sql.Identifier(schema, table)  # a temporary table by its name would go first
-        self._check_type(link, number)
+        self._check_type(link, self._number)
+        if self._begun:  # another may have been here meanwhile
+            self._own(link)
         link.execute(
             sql.SQL("CREATE TEMP TABLE {} (id bigint, code {}, epoch int)").format(NEW, kind)
         )
@@ -220,13 +339,13 @@ class PostgresSink:
                 f"ALTER EXTENSION vector UPDATE"
             )
 
-    def _send(self, rows: Rows) -> None:
+    def _send(self, rows: CodeColumns) -> None:
         link = self._connect()
         with link.transaction():
             into = sql.SQL("COPY {} (id, code, epoch) FROM STDIN").format(NEW)
             link.execute(sql.SQL("TRUNCATE {}").format(NEW))
             with link.cursor() as cursor, cursor.copy(into) as copy:
-                for ids, codes in rows.coded(self.bits):
+                for ids, codes in rows.batches(self.bits):
                     for name, text in zip(ids.tolist(), _texts(codes), strict=True):
                         copy.write_row((name, text, codes.epoch))
             link.execute(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from streambits.cli import main as cli
-from streambits.cli.settings import options_of
+from streambits.cli import app as cli
+from streambits.cli.config import options_of
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 
@@ -118,14 +118,16 @@ def test_a_variable_that_is_nearly_a_setting(misused, ask, job, monkeypatch):
     assert ask() == {10}
     monkeypatch.setenv("STREAMBITS_SEARCH_QUERYY", "a")
     told = misused("search", job)
-    assert "STREAMBITS_SEARCH_QUERYY is no setting: did you mean STREAMBITS_SEARCH_QUERY?" in told
+    assert (
+        "unknown variable STREAMBITS_SEARCH_QUERYY: did you mean STREAMBITS_SEARCH_QUERY?" in told
+    )
 
 
 def test_every_option_of_every_verb_has_a_name_of_its_own():
     for name, verb in typer.main.get_command(cli.app).commands.items():
         options = [param for param in verb.params if param.param_type_name == "option"]
         assert len(options_of(verb)) == len(options) - 1, name  # but for --settings
-        assert "settings" in {param.name for param in options}
+        assert "settings_file" in {param.name for param in options}
 
 
 def complete(words, count):

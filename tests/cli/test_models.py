@@ -9,18 +9,25 @@ import pytest
 
 import streambits as sb
 from streambits._digests import seal, unseal
-from streambits.cli.makers import maker_of
 from streambits.errors import StorageError
-from streambits.io.codes.table import from_parquet
+from streambits.io.codes import open_codes
+from streambits.jobs.models import maker_of
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
 
 
 @pytest.fixture(scope="session")
-def queries(job, rows):
-    """Rows that the two models of the job tell apart."""
-    model, coders = sb.load(job / MODEL).coder(), sb.load(job / CODERS).newest
-    differ = model.encode(rows).unpack() != coders.encode(rows).unpack()
+def later(job, mixture):
+    """The learner of the job after some more rows."""
+    return sb.load(job / MODEL).learn(mixture(500, seed=9))
+
+
+@pytest.fixture(scope="session")
+def queries(job, rows, later):
+    """Rows that the models tell apart."""
+    differ = (
+        later.coder().encode(rows).unpack() != sb.load(job / CODERS).newest.encode(rows).unpack()
+    )
     return rows[differ.any(axis=1)][:3]
 
 
@@ -60,24 +67,26 @@ def noted(here):
 
 
 def test_distances_are_those_of_the_model(asked, here, queries):
-    coder = sb.load(here / "job" / MODEL).coder()
-    hits = from_parquet(here / "again" / "codes").search(coder.encode(queries), 20)
+    coder = sb.load(here / "job" / CODERS).newest
+    hits = open_codes(here / "again" / "codes").index().search(coder.encode(queries), 20)
     assert hits.distances[:, 0].tolist() == [0, 0, 0]
     lines, file = asked("again")
-    assert file == here / "job" / MODEL
+    assert file == here / "job" / CODERS
     assert [line["ids"] for line in lines] == hits.ids.tolist()
     assert [line["distances"] for line in lines] == hits.distances.tolist()
 
 
 @pytest.mark.parametrize("where", ["again", "again/codes", "again/all.index"])
-def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where):
+def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where, later):
     command("index", "again", "--out", "again/all.index")
     lines, file = asked(where)
-    assert file == here / "job" / MODEL
-    assert asked(where, "--model", "job/") == (lines, file)
-    other, file = asked(where, "--model", here / "job" / CODERS)  # a file is taken as it is named
-    assert other != lines
     assert file == here / "job" / CODERS
+    assert asked(where, "--model", "job/") == (lines, file)
+    assert asked(where, "--model", here / "job" / MODEL)[0] == lines
+    sb.save(later, "later.safetensors")
+    other, file = asked(where, "--model", "later.safetensors")  # a file is opened as it is named
+    assert other != lines
+    assert file == here / "later.safetensors"
 
 
 def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
@@ -85,9 +94,10 @@ def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
         assert asked("job", *more)[1] == here / "job" / CODERS
 
 
-def test_a_folder_of_another_model_is_refused(asked, here, fails, mixture):
-    """It did not make these codes; a file is taken as it is named."""
-    sb.save(sb.load("job/model.safetensors").learn(mixture(9)), "job/model.safetensors")
+def test_a_folder_of_another_model_is_refused(asked, here, fails, later):
+    """It did not make these codes; a file is opened as it is named."""
+    sb.save(later, "job/model.safetensors")
+    Path("job/coders.safetensors").unlink()
     told = fails("search", "again", "--query", "queries.npy", "--model", "job")
     assert "the codes of again were made by job" in told
     assert "that is not in job: leave --model out" in told
@@ -98,27 +108,27 @@ def test_a_folder_of_another_model_is_refused(asked, here, fails, mixture):
 @pytest.mark.parametrize("place", ["again", "again/codes", "/"])
 def test_the_path_is_found_from_elsewhere(asked, here, place, monkeypatch):
     monkeypatch.chdir(here / place)
-    assert asked(here / "again")[1] == here / "job" / MODEL
+    assert asked(here / "again")[1] == here / "job" / CODERS
 
 
 def test_another_file_by_that_path_is_not_taken(asked, here, monkeypatch):
     (here / "other" / "job").mkdir(parents=True)
-    shutil.copy("job/coders.safetensors", here / "other" / "job" / MODEL)
+    shutil.copy("job/model.safetensors", here / "other" / "job" / CODERS)
     monkeypatch.chdir(here / "other")
-    assert asked("../again")[1] == here / "job" / MODEL
+    assert asked("../again")[1] == here / "job" / CODERS
 
 
 def test_a_model_that_was_put_into_the_folder(asked, here):
-    Path("job/model.safetensors").rename("again/model.safetensors")
-    assert asked("again")[1] == here / "again" / MODEL
+    Path("job/coders.safetensors").rename("again/coders.safetensors")
+    assert asked("again")[1] == here / "again" / CODERS
 
 
-def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, mixture):
+def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, later):
     ask = ("search", "again", "--query", "queries.npy")
     then = json.loads(Path("again/job.json").read_bytes())["settings"]["model"]
-    sb.save(sb.load("job/model.safetensors").learn(mixture(9)), "job/model.safetensors")
+    sb.save(later, "job/coders.safetensors")
     said = fails(*ask)
-    assert "codes of again were made by job/model.safetensors, which has changed" in said
+    assert "codes of again were made by job/coders.safetensors, which has changed" in said
     assert f"({then} then, " in said
     assert "name a copy from then (--model)" in said
     assert said == fails("reencode", "again", "rows.npy", "--out", "new")
@@ -128,11 +138,11 @@ def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, mixtur
 
 def test_a_folder_from_before_models_had_names(asked, fails, here, noted):
     noted(names=None)
-    assert asked("again", "--model", "job")[1] == here / "job" / MODEL
+    assert asked("again", "--model", "job")[1] == here / "job" / CODERS
     told = fails("search", "again", "--query", "queries.npy")
     assert "were made by a model (" in told
-    shutil.copy("job/model.safetensors", ".")
-    assert asked("again")[1] == here / MODEL
+    shutil.copy("job/coders.safetensors", ".")
+    assert asked("again")[1] == here / CODERS
 
 
 def test_all_rows_again_by_the_same_model(command, here, rows):
@@ -162,6 +172,6 @@ def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
 
 def test_somebody_elses_description_beside_codes(asked, here):
     (here / "job.json").write_text("[1, 2]")
-    np.save("packed.npy", from_parquet("again/codes").get(range(5000)).packed)
+    np.save("packed.npy", open_codes("again/codes").index().get(range(5000)).packed)
     shutil.copy("job/model.safetensors", ".")
     assert asked("packed.npy")[1] == here / MODEL

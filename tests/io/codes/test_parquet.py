@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from streambits.errors import StorageError
-from streambits.io.codes.code_files import read_codes, write_codes
+from streambits.io.codes.parquet import read_codes, write_codes
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 

@@ -1,32 +1,37 @@
-"""The command line: one file a verb, and here what all of them share.
+"""The command line: one file per verb, and here what all of them share.
 
 Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fault of streambits,
 130 interrupted.
 """
 
 import ctypes
+import logging
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import streambits
-from streambits.cli import settings as from_elsewhere
-from streambits.cli.demo import demo
-from streambits.cli.encode import encode
-from streambits.cli.evaluate import evaluate
-from streambits.cli.index import index
-from streambits.cli.inspect_ import inspect_
-from streambits.cli.learn import learn
-from streambits.cli.merge import merge
-from streambits.cli.online import online
-from streambits.cli.reencode import reencode
-from streambits.cli.search import search
-from streambits.cli.tune import tune
-from streambits.errors import StreambitsError
+from streambits.cli import config
+from streambits.cli.demo import demo_command
+from streambits.cli.encode import encode_command
+from streambits.cli.evaluate import evaluate_command
+from streambits.cli.index import index_command
+from streambits.cli.inspect_ import inspect_command
+from streambits.cli.learn import learn_command
+from streambits.cli.merge import merge_command
+from streambits.cli.online import online_command
+from streambits.cli.options import expanded
+from streambits.cli.reencode import reencode_command
+from streambits.cli.search import search_command
+from streambits.cli.tune import tune_command
+from streambits.errors import ReachWarning, StreambitsError
 from streambits.io.urls import without_urls
 
 DEBUG = "STREAMBITS_DEBUG"
@@ -39,18 +44,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command(epilog="Example: streambits demo --out plot.svg")(demo)
-app.command()(evaluate)
-app.command(epilog="Example: streambits learn vectors/*.parquet --bits 64 --out model/")(learn)
-app.command(epilog="Example: streambits online vectors/*.parquet --bits 64 --out codes/")(online)
-app.command(epilog="Example: cat rows.csv | streambits encode model.safetensors -")(encode)
-app.command()(index)
-app.command()(search)
-app.command("inspect")(inspect_)
-app.command()(merge)
-app.command()(reencode)
-app.command()(tune)
-from_elsewhere.attach(app)  # after all verbs
+VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo_command,
+    "evaluate": evaluate_command,
+    "learn": learn_command,
+    "online": online_command,
+    "encode": encode_command,
+    "index": index_command,
+    "search": search_command,
+    "inspect": inspect_command,
+    "merge": merge_command,
+    "reencode": reencode_command,
+    "tune": tune_command,
+}
+for _name, _verb in VERBS.items():
+    app.command(_name, cls=config.Verb)(expanded(_verb, config.OPTION))
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,7 +75,7 @@ def streambits_command(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
-    settings: Annotated[Path | None, typer.Option(help=from_elsewhere.HELP)] = None,
+    settings_file: config.SettingsFile = None,
 ) -> None:
     """Short binary codes for vectors, learned from one pass over a stream."""
 
@@ -79,7 +87,8 @@ def main() -> None:
     """
     _hide_secrets(sys.argv[1:])
     try:
-        app()
+        with _logged_warnings():
+            app()
     except StreambitsError as error:
         _fail(str(error))
     except OSError as error:  # such as a full disk behind standard output
@@ -89,8 +98,24 @@ def main() -> None:
         _fail(f"there is not enough memory ({error})")
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - the last one that could tell it
+    except Exception as error:  # noqa: BLE001 - nobody else could report it
         _fail(f"this is a fault of streambits, please report it: {error!r}", FAULT)
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[None]:
+    """Our warnings are lines of the log: JSON if that is asked for, and without a place in code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+            if issubclass(category, ReachWarning):
+                logging.getLogger("streambits").warning("%s", message)
+            else:
+                usual(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _hide_secrets(arguments: list[str]) -> None:
@@ -98,7 +123,7 @@ def _hide_secrets(arguments: list[str]) -> None:
 
     On Linux the kernel says where it lies; from the start until here they can be seen.
     """
-    shown = {given: without_urls(given, [given]) for given in arguments}
+    shown = {word: without_urls(word, [word]) for word in arguments}
     secret = {os.fsencode(old): os.fsencode(new) for old, new in shown.items() if old != new}
     if not secret:
         return
@@ -122,6 +147,6 @@ def _fail(reason: str, code: int = 1) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
     hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
-    told = without_urls(reason, sys.argv[1:])
-    typer.echo(f"streambits: {' '.join(told.split())}{hint}", err=True)
+    text = without_urls(reason, sys.argv[1:])
+    typer.echo(f"streambits: {' '.join(text.split())}{hint}", err=True)
     sys.exit(code)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import streambits
-from streambits.cli import main as cli
+from streambits.cli import app as cli
 from streambits.errors import InputError, MissingExtraError
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -139,7 +139,7 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     """While the command still runs: it waits for a server that is not there."""
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((500, 4)))
     url = "postgresql://me:hunter2secret@127.0.0.1:1/codes"
-    command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
+    command = [sys.executable, "-c", "from streambits.cli.app import main; main()", "online"]
     command += [
         str(tmp_path / "rows.npy"),
         "--bits",
@@ -163,3 +163,25 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     assert b"hunter2secret" not in seen
     assert b"postgresql://127.0.0.1:1/codes" in seen
     assert b"rows.npy" in seen
+
+
+WITHOUT_FCNTL = """
+import sys
+sys.modules["fcntl"] = None
+import typer
+from streambits.cli import app as cli
+for verb in typer.main.get_command(cli.app).commands:
+    sys.argv = ["streambits", verb, "--help"]
+    try:
+        cli.main()
+    except SystemExit as stopped:
+        assert not stopped.code, verb
+"""
+
+
+def test_every_verb_has_help_on_a_system_without_locks():
+    """Windows has no fcntl; only a job needs it."""
+    command = [sys.executable, "-c", WITHOUT_FCNTL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: streambits ") >= 11

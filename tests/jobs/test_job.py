@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 
 SETTINGS = ["--bits", "8", "--n-landmarks", "40", "--refresh", "700"]
 SMALL = ["--commit-rows", "300"]
@@ -53,7 +53,7 @@ def test_a_signal_commits_and_is_exit_0(which, jobs, whole, *, moving_files, tmp
 
 def test_a_second_process_is_refused(moving_files, tmp_path, jobs):
     reading, writing = os.pipe()
-    command = [sys.executable, "-c", "from streambits.cli.main import main; main()"]
+    command = [sys.executable, "-c", "from streambits.cli.app import main; main()"]
     arguments = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--quiet"]
     with subprocess.Popen([*command, *arguments], stdin=reading) as first:
         try:
@@ -221,7 +221,7 @@ def test_a_process_that_follows_ends_quietly(nats_server, mixture, tmp_path):
     rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
     name = nats_server.new(rows)
     arguments = [f"{nats_server.url}/{name}", *SETTINGS, "--follow", "--quiet", "--json"]
-    command = [sys.executable, "-c", "from streambits.cli.main import main; main()", "online"]
+    command = [sys.executable, "-c", "from streambits.cli.app import main; main()", "online"]
     out = tmp_path / "job"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     more = ["--commit-seconds", "0.2", "--out", str(out)]

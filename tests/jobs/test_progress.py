@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streambits.cli import progress as shown
+from streambits.cli import output as shown
 from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError
-from streambits.jobs.logs import JsonLog
-from streambits.jobs.online import Online
-from streambits.jobs.progress import Progress
+from streambits.jobs import progress as progress_of
+from streambits.jobs.job import Job, Pace
+from streambits.jobs.progress import JsonLog, Progress
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
+from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 
@@ -74,14 +74,14 @@ def served(metrics):
 
 
 def test_metrics():
-    metrics_of = pytest.importorskip("streambits.jobs.metrics")
-    with metrics_of.Metrics(0) as metrics:
+    pytest.importorskip("prometheus_client")
+    with progress_of.Metrics(0) as metrics:
         assert metrics._server.server_address[0] == "127.0.0.1"
         metrics("start", Progress(500, 2000, 1, 0, 0.0))
         metrics("commit", HERE)
         found = served(metrics)
         with pytest.raises(InputError, match=f"cannot be served on port {metrics.port}: Address"):
-            metrics_of.Metrics(metrics.port)
+            progress_of.Metrics(metrics.port)
     assert found["streambits_rows_total"] == 1000
     assert found["streambits_bytes_total"] == 4000
     assert found["streambits_rejects_total"] == 3
@@ -125,25 +125,25 @@ def test_in_a_terminal(monkeypatch):
 
 def test_metrics_of_a_job_that_gives_rows_back():
     """Stopped before it could commit: what was read is read again the next time."""
-    metrics_of = pytest.importorskip("streambits.jobs.metrics")
-    with metrics_of.Metrics(0) as metrics:
+    pytest.importorskip("prometheus_client")
+    with progress_of.Metrics(0) as metrics:
         metrics("step", HERE)
         metrics("end", Progress(0, 0, 0, 0, 1.0))
         assert served(metrics)["streambits_rows_total"] == 1000
 
 
 def test_clients_that_hang_take_no_more_than_their_share(monkeypatch):
-    metrics_of = pytest.importorskip("streambits.jobs.metrics")
-    monkeypatch.setattr(metrics_of._Answer, "timeout", 0.2)
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(progress_of._Answer, "timeout", 0.2)
     before = threading.active_count()
     with ExitStack() as stack:
-        metrics = stack.enter_context(metrics_of.Metrics(0))
+        metrics = stack.enter_context(progress_of.Metrics(0))
         address = ("127.0.0.1", metrics.port)
         hanging = [stack.enter_context(socket.create_connection(address)) for _ in range(60)]
         for one in hanging:
             one.settimeout(20)
             assert one.recv(1) == b""  # all are sent away, those that had room after a while
-            assert threading.active_count() <= before + 1 + metrics_of.CONNECTIONS
+            assert threading.active_count() <= before + 1 + progress_of.CONNECTIONS
         metrics("commit", HERE)
         assert served(metrics)["streambits_rows_total"] == 1000
 

@@ -6,12 +6,12 @@ import pytest
 import streambits as sb
 from streambits.errors import EpochError, StorageError
 from streambits.io.codes import open_sink
-from streambits.io.codes.code_files import read_codes
+from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
-from streambits.jobs.folder import Folder
-from streambits.jobs.online import Online
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import Job, Pace
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
+from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
 
 SETTINGS = Settings(16, n_landmarks=30, epochs=512, refresh=256).checked()
@@ -37,7 +37,7 @@ def run(stream, tmp_path):
         source = open_source(tmp_path / "rows.npy", rows=400)
         sink = open_sink(f"parquet:{folder / 'codes'}", 16)
         work, rejects = Online(SETTINGS, keep), Rejects(None, skip=False)
-        with Folder(folder, {}) as held:
+        with JobFolder(folder, {}) as held:
             pace = Pace(commit)
             Job(source, work, sink, rejects, held, pace=pace, watchers=[watch]).run()
         return folder
@@ -70,7 +70,7 @@ def test_the_checkpoint_does_not_grow_with_the_number_of_epochs(run, mixture):
         if event == "commit":
             kept = folder / "checkpoint.safetensors"
             sizes[progress.epoch] = kept.stat().st_size
-            held[progress.epoch] = Folder(folder, {}).checkpoint().parts["coders"].nbytes
+            held[progress.epoch] = JobFolder(folder, {}).checkpoint().models["coders"].nbytes
 
     run(watch, rows=mixture(16_000, seed=5))
     assert max(sizes) > 30
@@ -102,7 +102,7 @@ def test_a_job_that_runs_can_be_searched_in_all_its_epochs(run, stream):
 
     def watch(event, progress, folder):
         if event == "commit" and progress.epoch > 5 and not found:
-            coders = Folder(folder, {}).checkpoint().parts["coders"]
+            coders = JobFolder(folder, {}).checkpoint().models["coders"]
             coders.store_in(folder, sb.load)
             index = index_of(folder)
             assert list(coders) == list(index.epochs)
@@ -119,7 +119,7 @@ def test_only_few_epochs_are_kept_if_that_is_asked(run, stream):
 
     def watch(event, progress, folder):
         if event == "commit" and (folder / "epochs").exists():
-            named = set(Folder(folder, {}).checkpoint().parts["coders"])
+            named = set(JobFolder(folder, {}).checkpoint().models["coders"])
             seen.append(named - set(files_of(folder)) <= {max(named)})  # all but the current
             assert len(files_of(folder)) < 5
 

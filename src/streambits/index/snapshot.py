@@ -1,0 +1,271 @@
+"""Snapshot: all codes of an index at one moment, and what is found among them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import as_count
+from streambits.errors import InputError
+from streambits.index.hits import Hits, merge_nearest, merge_within, no_hits, scaled
+from streambits.index.queries import Query
+from streambits.index.scan import Limits, scan_tasks
+from streambits.index.segment import Segment
+from streambits.index.store import Ids, Places, Store, Words
+from streambits.model.codes import Codes
+
+RATIO = 8  # a segment is at least this many times larger than the next
+FEW = 8  # queries that scan all epochs together
+NO_IDS: Ids = np.empty(0, np.int64)
+Segments = tuple[Segment, ...]
+Queries = Mapping[int, Query]
+Scales = Mapping[int, NDArray[np.float64]] | None
+
+
+class Snapshot:
+    """Codes of one length by epoch, each epoch in a few segments.
+
+    An epoch has a large segment, and smaller ones of what came since. Ids above all others are
+    appended to the first segment. Any others start a segment at the end, which is joined to the one
+    before it until each is 8 times larger than the next: a code is moved about 8 log_8(n) times,
+    however few are added at a time, and there are few segments.
+
+    Like its segments, a snapshot keeps its codes: every change gives a new one, which shares the
+    arrays where that cannot be seen. Only `in_place`, which says that nobody reads this snapshot
+    any more, lets a change write to arrays of codes that are here.
+    """
+
+    def __init__(
+        self, bits: int, strategy: str, epochs: Mapping[int, Segments] | None = None
+    ) -> None:
+        self.bits, self.strategy = bits, strategy
+        self._epochs = dict(epochs or {})  # never changed
+
+    def __len__(self) -> int:
+        return sum(map(len, self._segments()))
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        return tuple(sorted(self._epochs))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(segment.nbytes for segment in self._segments())
+
+    def ids(self, epoch: int) -> Ids:
+        """The ids of an epoch, ascending."""
+        found = [segment.store.ids for segment in self._epochs[epoch]]
+        return found[0] if len(found) == 1 else np.sort(np.concatenate([NO_IDS, *found]))
+
+    def has(self, ids: Ids) -> NDArray[np.bool_]:
+        """Whether each id is here."""
+        return _has(self._segments(), ids)
+
+    def check_has(self, ids: Ids) -> None:
+        """Refuse an id that is not here."""
+        there = self.has(ids)
+        if not there.all():
+            raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
+
+    def codes(self, epoch: int, ids: Ids) -> Codes:
+        """The codes of ids that are in an epoch."""
+        return Codes.from_words(self._words(epoch, ids), self.bits, epoch)
+
+    def epochs_of(self, ids: Ids) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Every epoch that has some of the ids, and which of them."""
+        for epoch, segments in self._epochs.items():
+            there = _has(segments, ids)
+            if there.any():
+                yield epoch, there
+
+    def added(self, ids: Ids, codes: Codes) -> "Snapshot":
+        """With codes under unique ids that are not here."""
+        if not len(ids):
+            return self
+        grown = self._grown(self._epochs.get(codes.epoch, ()), ids, codes.words())
+        return self._with({**self._epochs, codes.epoch: grown})
+
+    def without(self, ids: Ids, *, in_place: bool) -> "Snapshot":
+        """Without ids, which must all be here; an epoch without codes is gone."""
+        found = {
+            epoch: [places[there] for places, there in (s.store.find(ids) for s in segments)]
+            for epoch, segments in self._epochs.items()
+        }
+        if sum(len(places) for each in found.values() for places in each) < len(ids):
+            self.check_has(ids)
+        rest = {
+            epoch: _without(segments, found[epoch], in_place)
+            for epoch, segments in self._epochs.items()
+        }
+        return self._with({epoch: segments for epoch, segments in rest.items() if segments})
+
+    def updated(self, ids: Ids, codes: Codes, *, in_place: bool) -> "Snapshot":
+        """With other codes for ids, which must all be here, in whatever epoch."""
+        self.check_has(ids)
+        moved = np.ones(len(ids), np.bool_)
+        if in_place:
+            moved = ~_overwrite(self._epochs.get(codes.epoch, ()), ids, codes.words())
+        return self.without(ids[moved], in_place=in_place).added(ids[moved], codes[moved])
+
+    def among(self, ids: Ids) -> "Snapshot":
+        """The codes of these ids alone, as far as they are here."""
+        few, ids = Snapshot(self.bits, "scan"), np.unique(ids)
+        return few._with(
+            {
+                epoch: few._grown((), ids[there], self._words(epoch, ids[there]))
+                for epoch, there in self.epochs_of(ids)
+            }
+        )
+
+    def build_tables(self) -> None:
+        """Build the tables that searches would build some time."""
+        for segment in self._segments():
+            segment.build_tables()
+
+    def nearest(self, asked: Queries, k: int, scales: Scales = None) -> Hits | None:
+        """The k nearest of every query over all epochs; None where there are no codes.
+
+        scales: what a Hamming distance means in each epoch, (queries, bits + 1).
+        """
+        few = all(len(query.words) <= FEW and query.weights is None for query in asked.values())
+        together = self._nearest_together(asked, k, scales) if few else None
+        return together or self._nearest_in_turn(asked, k, scales)
+
+    def _nearest_together(self, asked: Queries, k: int, scales: Scales) -> Hits | None:
+        """What few queries find by scans of all segments together; None if not all are scanned."""
+        pairs = [(epoch, one) for epoch, segments in self._epochs.items() for one in segments]
+        if len(pairs) < 2:
+            return None
+        tasks = [segment.scan_task(asked[epoch].words, k) for epoch, segment in pairs]
+        scanned = [task for task in tasks if task is not None]
+        if len(scanned) < len(tasks):
+            return None
+        hits = []
+        for (epoch, segment), found in zip(pairs, scan_tasks(scanned), strict=True):
+            some = segment.hits(*found)
+            hits.append(some if scales is None else scaled(some, scales[epoch]))
+        return merge_nearest(hits, k)
+
+    def _nearest_in_turn(self, asked: Queries, k: int, scales: Scales) -> Hits | None:
+        """What queries find, the largest epoch first, whose hits limit what follows."""
+        best: Hits | None = None
+        for epoch in sorted(self._epochs, key=lambda e: -sum(map(len, self._epochs[e]))):
+            scale, query = None if scales is None else scales[epoch], asked[epoch]
+            limits = None if best is None or query.weights is not None else _limits(best, k, scale)
+            found = [segment.nearest(query, k, limits) for segment in self._epochs[epoch]]
+            hits = merge_nearest(found, k)
+            hits = hits if scale is None else scaled(hits, scale)
+            best = hits if best is None else merge_nearest([best, hits], k)
+        return best
+
+    def within(self, asked: Queries, radius: int, count: int) -> list[Hits]:
+        """For every query, of which there are `count`, all codes within the radius."""
+        found = [
+            segment.within(asked[epoch].words, radius)
+            for epoch in self.epochs
+            for segment in self._epochs[epoch]
+        ]
+        if not found:
+            return [Hits(none.ids[0], none.distances[0]) for none in [no_hits(1)] * count]
+        return [merge_within(hits) for hits in zip(*found, strict=True)]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            str(epoch): {str(i): segment.state() for i, segment in enumerate(segments)}
+            for epoch, segments in self._epochs.items()
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], bits: int, strategy: str) -> Self:
+        """From arrays that may be maps of a file: none is read; `check` reads them."""
+
+        def opened(segments: dict[str, Any]) -> Segments:
+            each = (segments[str(i)] for i in range(len(segments)))
+            return tuple(Segment.from_state(one, bits, strategy) for one in each)
+
+        epochs = {
+            as_count(int(epoch), "epoch", least=0): opened(segments)
+            for epoch, segments in state.items()
+        }
+        return cls(bits, strategy, epochs)
+
+    def check(self) -> None:
+        """Refuse contents that cannot be."""
+        for segment in self._segments():
+            segment.check()
+
+    def _segments(self) -> Iterator[Segment]:
+        return (segment for segments in self._epochs.values() for segment in segments)
+
+    def _words(self, epoch: int, ids: Ids) -> Words:
+        words = np.empty((len(ids), -(-self.bits // 64)), np.uint64)
+        for segment, which, places in _located(self._epochs[epoch], ids):
+            words[which] = segment.store.codes_at(places)[1].T
+        return words
+
+    def _with(self, epochs: Mapping[int, Segments]) -> "Snapshot":
+        return Snapshot(self.bits, self.strategy, epochs)
+
+    def _grown(self, segments: Segments, ids: Ids, words: Words) -> Segments:
+        """Segments of one epoch with more codes, words (n, width)."""
+        first = segments[0] if segments else None
+        fits = first is not None and first.tables is None and ids[0] > first.store.last
+        if first is not None and fits and (ids[1:] > ids[:-1]).all():
+            return (first.appended(ids, words), *segments[1:])
+        return _tidy([*segments, Segment(Store.of(ids, words), self.bits, self.strategy)])
+
+
+def _has(segments: Segments | Iterator[Segment], ids: Ids) -> NDArray[np.bool_]:
+    there = np.zeros(len(ids), np.bool_)
+    for segment in segments:
+        there |= segment.store.find(ids)[1]
+    return there
+
+
+def _located(segments: Segments, ids: Ids) -> Iterator[tuple[Segment, NDArray[np.bool_], Places]]:
+    """For each segment: which of the ids it has, and at which places."""
+    for segment in segments:
+        places, there = segment.store.find(ids)
+        if there.any():
+            yield segment, there, places[there]
+
+
+def _without(segments: Segments, found: Sequence[Places], in_place: bool) -> Segments:
+    """Without the places that were found in each."""
+    if not any(map(len, found)):
+        return segments
+    pairs = zip(segments, found, strict=True)
+    return _tidy([s.without(at, in_place=in_place) if len(at) else s for s, at in pairs])
+
+
+def _overwrite(segments: Segments, ids: Ids, words: Words) -> NDArray[np.bool_]:
+    """Other codes for ids, for all that hold these segments; which of them were written.
+
+    Only if nobody reads them. Codes that are in tables stay as they are.
+    """
+    written = np.zeros(len(ids), np.bool_)
+    for segment, which, places in _located(segments, ids):
+        if segment.tables is None:
+            segment.store.overwrite(places, words[which])
+            written |= which
+    return written
+
+
+def _tidy(segments: Sequence[Segment]) -> Segments:
+    """Without empty segments, and with those joined that are too small beside the one before."""
+    kept = [segment for segment in segments if len(segment)]
+    while len(kept) > 1 and len(kept[-1]) * RATIO > len(kept[-2]):
+        last = kept.pop()
+        kept[-1] = kept[-1].union(last)
+    return tuple(kept)
+
+
+def _limits(best: Hits, k: int, scale: NDArray[np.float64] | None) -> Limits | None:
+    """The Hamming distances below which a hit of another epoch can still be among the k best."""
+    if best.ids.shape[1] < k:
+        return None
+    last = best.distances[:, -1:]
+    if scale is None:
+        return np.asarray(last[:, 0].astype(np.int64) + 1)  # as far, with a smaller id
+    return np.asarray((scale <= last).sum(axis=1))

@@ -1,0 +1,385 @@
+"""What sinks that are files share: columns of codes, locks, appending and exchanging files."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from glob import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._digests import Digest, Record, seal, unseal
+from streambits._files import make_folder, replacing
+from streambits._locks import Lock, supported
+from streambits.errors import InputError, StorageError
+from streambits.index.queries import as_paired_ids, last_of_each
+from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes, as_bits
+
+LAST_EPOCH = int(np.iinfo(np.int32).max)
+REMEDY = "restore it, or begin a new job"
+
+
+class CodeColumns(NamedTuple):
+    """Codes in their order, of any epochs. ids: (n,); packed: (n, bytes); epochs: (n,)."""
+
+    ids: NDArray[np.int64]
+    packed: NDArray[np.uint8]
+    epochs: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, ids: Any, codes: Codes, bits: int) -> "CodeColumns":
+        """What a sink for codes of `bits` bits is asked to write, checked."""
+        if codes.bits != bits:
+            raise InputError(f"codes have {codes.bits} bits, and the sink is for {bits}")
+        if codes.epoch > LAST_EPOCH:
+            raise InputError(
+                f"codes are of epoch {codes.epoch}, and this sink takes epochs up to "
+                f"{LAST_EPOCH:,}: use an index"
+            )
+        paired = as_paired_ids(ids, len(codes))
+        return cls(paired, codes.packed, np.full(len(paired), codes.epoch, np.int32))
+
+    @classmethod
+    def empty(cls, bits: int) -> "CodeColumns":
+        width = -(-bits // 8)
+        return cls(np.empty(0, np.int64), np.empty((0, width), np.uint8), np.empty(0, np.int32))
+
+    @classmethod
+    def concat(cls, columns: list["CodeColumns"]) -> "CodeColumns":
+        return cls(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+
+    def select(self, which: Any) -> "CodeColumns":
+        """Some of the rows, by a slice or a mask."""
+        return CodeColumns(*(column[which] for column in self))
+
+    def batches(self, bits: int) -> list[CodeBatch]:
+        """The same, in order, as many batches as needed for one epoch each."""
+        cuts = [0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.ids)]
+        return [
+            CodeBatch(self.ids[a:b], Codes(self.packed[a:b], bits, int(self.epochs[a])))
+            for a, b in pairwise(cuts)
+            if b > a
+        ]
+
+
+class FileSink:
+    """A place on the disk that is locked from the first write, or `resume`, until it is closed.
+
+    The lock is a file `.NAME.lock` in `folder`; `streambits._locks` says what it promises. Every
+    commit looks whether it is still there. Where the system has no such locks there is none.
+    """
+
+    kind: str
+
+    def __init__(self, path: str | Path, bits: int, folder: Path) -> None:
+        self.path, self.bits, self.folder = Path(path), as_bits(bits), folder
+        self.name = f"{self.kind}:{path}"
+        self._lock: Lock | None = None
+        self._begun = self._closed = False
+
+    def _acquire(self) -> None:
+        """Keep others out; before it is looked what is there."""
+        make_folder(self.folder)
+        if self._lock is None and supported():
+            real = Path(os.path.realpath(self.path))
+            inside = real if self.folder == self.path else real.parent
+            does, remedy = f"writes to {self.path}", "wait until it is done, or choose another sink"
+            self._lock = Lock(inside / f".{real.name}.lock", does, remedy)
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(f"{self.name} is closed: open it again, and resume")
+
+    def _holds_codes(self) -> StorageError:
+        return StorageError(
+            f"{self.path} holds codes already: choose another place, or remove them"
+        )
+
+    def _let_go(self) -> None:
+        self._closed = True
+        try:
+            self._release()
+        finally:
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                lock.release()
+
+    def _release(self) -> None:
+        """Close what is open."""
+
+    @contextmanager
+    def _trouble(self) -> Iterator[None]:
+        """Trouble in one sentence, which ends this sink: what was written is not known then."""
+        try:
+            try:
+                yield
+            except OSError as error:
+                reason = error.strerror or error
+                raise StorageError(f"{self.path} cannot be written: {reason}") from error
+        except StorageError:
+            with suppress(OSError):
+                self._let_go()
+            raise
+
+
+class Swap:
+    """Exchanges the files of a sink for new ones, all or none, wherever it is killed.
+
+    The new files are written under other names; then a small file is put beside them that lists
+    them and counts the generations, from which moment on they count; then they are renamed. That
+    file stays, so it is known that what is there is not what was there before.
+
+    folder: of the files; name: of the small file; ours: patterns for the names of all files.
+    """
+
+    def __init__(self, folder: Path, name: str, *ours: str) -> None:
+        self.folder, self.ours = folder, ours
+        self._list = folder / f".{name}.generation"
+
+    @property
+    def generation(self) -> int:
+        """How often the files were exchanged."""
+        return self._read()[0]
+
+    def new(self, name: str) -> Path:
+        """Where to write a file of the next generation."""
+        return self._beside(name, self.generation + 1)
+
+    def go(self, names: list[str]) -> None:
+        """The new files by these names take the place of all that are ours."""
+        record = {"generation": self.generation + 1, "files": names}
+        with replacing(self._list) as file:
+            file.write(seal(record))
+        self.finish()
+
+    def finish(self) -> None:
+        """Rename what is left to rename; drop what is not in the list."""
+        generation, names = self._read()
+        for name in names:  # before anything is removed
+            if not self._beside(name, generation).exists() and not (self.folder / name).exists():
+                raise StorageError(f"{self.folder / name} is gone, and was written: restore it")
+        for name in names:
+            beside = self._beside(name, generation)
+            if beside.exists():
+                beside.replace(self.folder / name)
+        for path in self.files():
+            if names and path.name not in names:
+                path.unlink()
+
+    def clear(self) -> None:
+        """Drop what was being written when someone was killed."""
+        for pattern in (*self.ours, escape(self._list.name)):
+            for dots in (".", ".."):
+                for path in self.folder.glob(f"{dots}{pattern}.*.new"):
+                    if not path.is_dir():
+                        path.unlink()
+
+    def files(self) -> list[Path]:
+        """Those that are ours, in the order of their names."""
+        found = [path for pattern in self.ours for path in self.folder.glob(pattern)]
+        return sorted(found, key=lambda path: (len(path.name), path.name))
+
+    def _beside(self, name: str, generation: int) -> Path:
+        return self.folder / f".{name}.{generation}.new"
+
+    def _read(self) -> tuple[int, list[str]]:
+        try:
+            content = self._list.read_bytes()
+        except FileNotFoundError:
+            return 0, []
+        record = unseal(content, self._list, REMEDY)
+        strange = [n for n in record["files"] if not any(fnmatchcase(n, p) for p in self.ours)]
+        if strange:
+            raise StorageError(f"{self._list} is damaged (it lists {strange[0]!r}): {REMEDY}")
+        return int(record["generation"]), list(record["files"])
+
+
+class Appending(FileSink, ABC):
+    """A sink of files that can say where it is and go back there.
+
+    `state()` commits, and gives plain values. After `resume(state)`, in any later process, the
+    sink is as it was when `state()` was called, whatever was written in between and wherever that
+    was killed. So a job that keeps the state together with its own place goes on as if nothing had
+    happened, and the files become the same, byte for byte. A new job takes a state before it
+    writes. A sink that was not resumed refuses a place that holds codes.
+
+    An id that is written again is put at the end. Closing leaves only the last row of each id, if
+    any came twice; if ids did not ascend, all of them are looked at, 24 bytes each. Files
+    are exchanged for it, after which an older state goes back no further than to what is there:
+    then what had been written since is replaced as it comes again, and the end is the same.
+
+    Formats without digests of their own have a record of them beside, `_record`, which says what
+    was committed. Whoever reads the files checks them by it.
+    """
+
+    def __init__(self, path: str | Path, bits: int, folder: Path, *ours: str) -> None:
+        super().__init__(path, bits, folder)
+        self.rows = 0
+        self._swap = Swap(folder, self.path.name, *ours)
+        self._last: int | None = None
+        self._ascending = True
+        self._record: Path | None = None
+        self._noted: Record | None = None  # the last that was put there
+        self._digests: tuple[Digest, ...] = ()  # of the files, as far as they are written
+
+    def write(self, ids: Any, codes: Codes) -> None:
+        """Take codes of one epoch; ids that were written before are replaced."""
+        rows = CodeColumns.of(ids, codes, self.bits)
+        self._begin()
+        if len(rows.ids):
+            with self._trouble():
+                self._append(rows)
+            self.rows += len(rows.ids)
+            self._note(rows.ids)
+
+    def commit(self) -> None:
+        """Make everything written so far last."""
+        self._begin()
+        with self._trouble():
+            self._check_lock()
+            self._flush()
+            self._note_digests()
+
+    def close(self) -> None:
+        """Commit, leave one row of each id, and let go."""
+        if self._closed:
+            return
+        self.commit()
+        with self._trouble():
+            if self._ascending or not self._settle():
+                self._note_digests(finished=True)
+            self._let_go()
+
+    def state(self) -> dict[str, Any]:
+        """Commit, and say where this is."""
+        self.commit()
+        return {
+            "kind": self.kind,
+            "bits": self.bits,
+            "rows": self.rows,
+            "last": self._last,
+            "ascending": self._ascending,
+            "generation": self._swap.generation,
+            "digests": {str(n): digest._asdict() for n, digest in enumerate(self._digests)},
+            **self._fixed(),
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go back to where `state()` was called."""
+        self._check(state)
+        with self._trouble():
+            self._acquire()
+            self._begun = True
+            if self._swap.generation > state["generation"]:
+                self._swap.finish()
+                self._swap.clear()
+                self.rows, self._ascending = self._adopt(), False
+                return
+            self._swap.clear()
+            self.rows, self._last = state["rows"], state["last"]
+            self._ascending = state["ascending"]
+            self._digests = tuple(Digest(**one) for one in state["digests"].values())
+            self._note_digests()
+            self._cut()
+
+    def _check(self, state: dict[str, Any]) -> None:
+        for name, value in {"kind": self.kind, "bits": self.bits, **self._fixed()}.items():
+            if state[name] != value:
+                raise StorageError(
+                    f"{self.name} was begun with {name} {state[name]}, and now it is {value}: "
+                    f"go on as it was begun, or begin a new job elsewhere"
+                )
+
+    def _begin(self) -> None:
+        self._check_open()
+        if self._begun:
+            return
+        with self._trouble():
+            self._acquire()
+            if self._swap.generation or self._found():
+                raise self._holds_codes()
+            self._swap.clear()
+            self._note_digests()
+            self._cut()
+        self._begun = True
+
+    def _note(self, ids: NDArray[np.int64]) -> None:
+        higher = self._last is None or ids[0] > self._last
+        self._ascending = self._ascending and bool(higher and (ids[1:] > ids[:-1]).all())
+        self._last = int(ids[-1])
+
+    def _note_digests(self, *, finished: bool = False) -> None:
+        if self._record is not None:
+            now = Record(self._digests, finished)
+            if now != self._noted:
+                now.save(self._record)
+            self._noted = now
+
+    def _recorded(self) -> Record:
+        """The record that lies there."""
+        assert self._record is not None
+        found = Record.load(self._record)
+        if found is None:
+            raise StorageError(f"{self._record} is gone, and was written: restore it")
+        return found
+
+    def _check_digests(self, files: Sequence[BinaryIO], start: int = 0) -> None:
+        """Refuse what was damaged since it was written: it would get digests that fit."""
+        assert self._record is not None
+        Record(self._digests, finished=True).check(self._record, files, start)
+
+    def _rewritten(self, digests: tuple[Digest, ...]) -> str:
+        """Put a record of files that were rewritten beside them; gives its name."""
+        assert self._record is not None
+        Record(digests, finished=True).save(self._swap.new(self._record.name))
+        return self._record.name
+
+    def _settle(self) -> bool:
+        """Leave one row of each id; whether files had to be exchanged for it."""
+        keep = last_of_each(self._ids())
+        if keep.all():
+            return False
+        self._release()
+        self._swap.go(self._rewrite(keep))
+        return True
+
+    @abstractmethod
+    def _found(self) -> bool:
+        """Whether there are rows."""
+
+    @abstractmethod
+    def _append(self, rows: CodeColumns) -> None: ...
+
+    @abstractmethod
+    def _flush(self) -> None:
+        """Bring what was appended to the disk."""
+
+    @abstractmethod
+    def _cut(self) -> None:
+        """Make the files what they were; from nothing, if there are no rows."""
+
+    @abstractmethod
+    def _adopt(self) -> int:
+        """Go on with what is there; gives the number of rows."""
+
+    @abstractmethod
+    def _ids(self) -> NDArray[np.int64]:
+        """All ids, in the order of the rows."""
+
+    @abstractmethod
+    def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
+        """Write the chosen rows to new files; gives their names."""
+
+    def _fixed(self) -> dict[str, Any]:
+        """Settings that must not change."""
+        return {}
