@@ -130,8 +130,8 @@ def test_a_sink_of_ones_own_passes():
         (FirstWins, "check_replaced: after ids came again: expected id"),
         (Ageless, "check_epochs: with two epochs: expected id"),
         (Lossy, "check_killed: after being killed four times: expected 80 ids, got"),
-        (Lenient, "check_refusals: codes of another length: expected InputError"),
-        (Overwriting, "check_refusals: a new job where codes are: expected StreambitsError"),
+        (Lenient, "check_sink_refusals: codes of another length: expected InputError"),
+        (Overwriting, "check_sink_refusals: a new job where codes are: expected StreambitsError"),
     ],
 )
 def test_a_broken_sink_is_told_what_it_broke(kind, message):

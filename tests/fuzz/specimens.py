@@ -26,8 +26,7 @@ from streambits.cli import chosen
 from streambits.cli import main as cli
 from streambits.cli import settings as from_elsewhere
 from streambits.errors import StreambitsError
-from streambits.interop import faiss
-from streambits.io.codes import save_index
+from streambits.io.codes import faiss, save_index
 from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
@@ -163,7 +162,7 @@ def contents_of_parquet(_, file):
 
 
 def contents_of_faiss(path, _):
-    return _contents(faiss.read_index(path, bits=BITS))
+    return _contents(faiss.read_faiss(path, bits=BITS))
 
 
 def inspected(_, file):
@@ -345,7 +344,7 @@ def codes(root):
         )
     asked = ("contents_of_parquet", "contents_of_codes", "inspected")
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
-    faiss.write_index(index, folder / "codes.faiss")
+    faiss.write_faiss(index, folder / "codes.faiss")
     asked = ("contents_of_faiss", "contents_of_codes", "inspected_file")
     yield Specimen("FAISS", folder, "codes.faiss", asked)
 

@@ -115,7 +115,7 @@ def check_killed(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids, codes), "after being killed four times")
 
 
-def check_refusals(factory: Factory, codes: Codes) -> None:
+def check_sink_refusals(factory: Factory, codes: Codes) -> None:
     """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -141,7 +141,7 @@ CHECKS = (
     check_replaced,
     check_epochs,
     check_killed,
-    check_refusals,
+    check_sink_refusals,
 )
 
 
