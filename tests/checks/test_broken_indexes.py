@@ -38,6 +38,11 @@ class Sticky(HammingIndex):
         pass
 
 
+class FirstWins(HammingIndex):
+    def upsert(self, codes, ids):
+        super().upsert(codes[::-1], ids[::-1])
+
+
 class Lenient(HammingIndex):
     def remove(self, ids):
         super().remove([i for i in np.atleast_1d(ids) if int(i) in self])
@@ -50,6 +55,7 @@ class Lenient(HammingIndex):
         (Strict, "check_within: radius"),
         (Unfiltered, "check_allow: k = 10"),
         (Sticky, "check_changes: k = 15"),
+        (FirstWins, "check_index_upsert: k = 120"),
         (Lenient, "check_index_refusals: removing an unknown id: expected InputError"),
     ],
 )

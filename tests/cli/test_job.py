@@ -65,5 +65,5 @@ def test_a_table_takes_codes_of_one_model_from_any_number_of_jobs(
     for out in ("third", "fourth"):
         assert command("encode", tmp_path / "a.model", here, *encode, tmp_path / out).code == 0
     said = fails("encode", tmp_path / "b.model", here, *encode, tmp_path / "fifth")
-    assert "do not compare to them" in said
+    assert "would not compare to them" in said
     assert ask("SELECT count(*) FROM TABLE_") == [(500,)]

@@ -25,8 +25,7 @@ from paper.measure import Cell
 from streambits.cli import app as cli
 from streambits.cli import config, tune
 from streambits.errors import StreambitsError
-from streambits.interop import faiss
-from streambits.io.codes import save_index
+from streambits.io.codes import faiss, save_index
 from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
@@ -162,7 +161,7 @@ def contents_of_parquet(_, file):
 
 
 def contents_of_faiss(path, _):
-    return _contents(faiss.read_index(path, bits=BITS))
+    return _contents(faiss.read_faiss(path, bits=BITS))
 
 
 def inspected(_, file):
@@ -344,7 +343,7 @@ def codes(root):
         )
     asked = ("contents_of_parquet", "contents_of_codes", "inspected")
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
-    faiss.write_index(index, folder / "codes.faiss")
+    faiss.write_faiss(index, folder / "codes.faiss")
     asked = ("contents_of_faiss", "contents_of_codes", "inspected_file")
     yield Specimen("FAISS", folder, "codes.faiss", asked)
 

@@ -101,3 +101,9 @@ def test_what_faiss_cannot_hold_or_give_is_refused():
             ours.from_faiss(flat, bits=bits)
     with pytest.raises(InputError, match="IndexBinaryHNSW: pass an IndexBinaryFlat"):
         ours.from_faiss(faiss.IndexBinaryHNSW(16))
+
+
+def test_of_an_id_that_faiss_has_twice_the_last_code_counts():
+    theirs = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8))
+    theirs.add_with_ids(np.array([[1], [2], [3]], np.uint8), np.array([7, 8, 7]))
+    assert ours.from_faiss(theirs).get([7, 8]).packed.tolist() == [[3], [2]]

@@ -1,8 +1,8 @@
-"""Checks of indexes: exact neighbours among codes that come and go, one named check per promise.
+"""Checks of indexes: exact neighbours among codes that come and go; each promise has a check.
 
-Every check takes a function that makes an empty index (`add`, `remove`, `update`, `search`,
-`within`, `len`, `in`, iteration over ids) and codes, 50 or more, some of them equal; it raises an
-AssertionError that says what was expected. The right answers are counted bit by bit.
+Every check takes a function that makes an empty index (`add`, `upsert`, `remove`, `update`,
+`search`, `within`, `len`, `in`, iteration over ids) and codes, 50 or more, some of them equal; it
+raises an AssertionError that says what was expected. The right answers are counted bit by bit.
 """
 
 from collections.abc import Callable
@@ -60,9 +60,9 @@ def check_order_of_insertion(factory: Factory, codes: Codes) -> None:
     """The order in which codes came leaves no trace."""
     order = np.random.default_rng(0).permutation(len(codes))
     index, held = factory(), dict[int, Any]()
-    for part in np.array_split(order, 7):
-        index.add(codes[part], part)
-        held.update(zip(part.tolist(), codes[part].unpack(), strict=True))
+    for some in np.array_split(order, 7):
+        index.add(codes[some], some)
+        held.update(zip(some.tolist(), codes[some].unpack(), strict=True))
     expect(list(index) == sorted(held), "expected ids in ascending order")
     _expect_hits(index.search(codes[:QUERIES], 20), held, codes, 20)
 
@@ -80,6 +80,18 @@ def check_changes(factory: Factory, codes: Codes) -> None:
     expect(len(index) == len(held), f"expected {len(held)} codes, got {len(index)}")
     expect(0 not in index, "expected a removed id not to be in the index")
     _expect_hits(index.search(codes[:QUERIES], 15), held, codes, 15)
+
+
+def check_index_upsert(factory: Factory, codes: Codes) -> None:
+    """Codes of new ids are added, and those of others replaced; of an id, the last code counts."""
+    half = len(codes) // 2
+    index, held = _filled(factory, codes[:half], np.arange(half))
+    ids = np.concatenate([np.arange(len(codes)), np.arange(5)])[::-1]
+    some = codes[np.concatenate([np.arange(len(codes)), np.arange(5) + half])]
+    index.upsert(some, ids)
+    held.update(zip(ids.tolist(), some.unpack(), strict=True))
+    expect(list(index) == sorted(held), "expected every id once")
+    _expect_hits(index.search(codes[:QUERIES], len(held)), held, codes, len(held))
 
 
 def check_index_refusals(factory: Factory, codes: Codes) -> None:
@@ -110,6 +122,7 @@ CHECKS = (
     check_allow,
     check_order_of_insertion,
     check_changes,
+    check_index_upsert,
     check_index_refusals,
 )
 

@@ -39,30 +39,30 @@ def no_hits(queries: int, kind: Any = np.int32) -> Hits:
 
 def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:
     """The same hits, their distances translated: scale[query, distance]; beyond it, infinity."""
-    known = hits.distances < scale.shape[1]
-    places = np.where(known, hits.distances, 0).astype(np.intp)
+    inside = hits.distances < scale.shape[1]
+    places = np.where(inside, hits.distances, 0).astype(np.intp)
     translated = np.take_along_axis(scale, places, axis=1)
-    return Hits(hits.ids, np.where(known, translated, np.inf))
+    return Hits(hits.ids, np.where(inside, translated, np.inf))
 
 
-def merge_nearest(parts: Sequence[Hits], k: int) -> Hits:
+def merge_nearest(found: Sequence[Hits], k: int) -> Hits:
     """The k nearest of each query over hits (queries, any number) of different codes."""
-    if len(parts) == 1:
-        return Hits(parts[0].ids[:, :k], parts[0].distances[:, :k])
-    ids, distances = _side_by_side(parts, axis=1)
+    if len(found) == 1:
+        return Hits(found[0].ids[:, :k], found[0].distances[:, :k])
+    ids, distances = _side_by_side(found, axis=1)
     order = np.lexsort((ids, distances))[:, :k]
     return Hits(np.take_along_axis(ids, order, 1), np.take_along_axis(distances, order, 1))
 
 
-def merge_within(parts: Sequence[Hits]) -> Hits:
+def merge_within(found: Sequence[Hits]) -> Hits:
     """All hits of one query, found in different codes."""
-    if len(parts) == 1:
-        return parts[0]
-    ids, distances = _side_by_side(parts, axis=0)
+    if len(found) == 1:
+        return found[0]
+    ids, distances = _side_by_side(found, axis=0)
     order = np.lexsort((ids, distances))
     return Hits(ids[order], distances[order])
 
 
-def _side_by_side(parts: Sequence[Hits], axis: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    ids, distances = zip(*((part.ids, part.distances) for part in parts), strict=True)
+def _side_by_side(found: Sequence[Hits], axis: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    ids, distances = zip(*((hits.ids, hits.distances) for hits in found), strict=True)
     return np.concatenate(ids, axis=axis), np.concatenate(distances, axis=axis)

@@ -127,7 +127,7 @@ class Tables:
         room = end // ROOM + 1
         found, counts = self._search(alive, queries, room, radius)
         ends = np.cumsum(np.maximum(counts, 0))
-        hits = [_split(part) for part in np.split(found, ends)[:-1]]
+        hits = [_split(some) for some in np.split(found, ends)[:-1]]
         left = np.flatnonzero((counts < 0) | (counts == room))
         if len(left):
             scanned = scan_within(words, alive, end, queries[left], radius)

@@ -1,4 +1,4 @@
-"""What an index is asked and given: queries for each epoch, ids, codes; all checked here."""
+"""Arguments of an index, checked: queries for each epoch it holds, codes and ids."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ def by_epoch(
         weights = as_weights(weights, bits)
     if not isinstance(queries, Mapping):
         queries = {_epoch_of(queries, epochs): queries}
-    asked = {epoch: as_query(part, bits, epoch, weights) for epoch, part in queries.items()}
+    asked = {epoch: as_query(some, bits, epoch, weights) for epoch, some in queries.items()}
     counts = {len(query.words) for query in asked.values()}
     if len(counts) != 1:
         raise InputError(
@@ -55,7 +55,7 @@ def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Que
     if isinstance(values, Codes):
         check_bits(values, bits)
         if values.epoch != epoch:
-            raise EpochError(f"the codes given for epoch {epoch} are of epoch {values.epoch}")
+            raise EpochError(f"the codes passed for epoch {epoch} are of epoch {values.epoch}")
         return Query(values.words(), _repeated(weights, len(values)))
     rows = to_numpy(double(as_rows(values, width=bits, name="queries")))
     _check_real(values)

@@ -14,14 +14,28 @@ Rows = NDArray[np.float64]
 
 
 def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
-    """The k of each query's hits that are nearest by Euclidean distance; ties by id.
+    """Rank hits again, by Euclidean distances of the original vectors.
 
-    Ask the index for more than k, say 10 k, and rank those again: codes find the candidates,
-    the vectors order them. Reads hits x columns values.
+    Parameters
+    ----------
+    hits
+        What a search found; ask for more than k, say 10 k: codes find the candidates, and the
+        vectors order them.
+    queries
+        (n, d) the rows that were encoded.
+    rows
+        Where the vectors are: an array (also a memory-mapped one) whose row i has the id i, or a
+        function from (h,) ids to their (h, d) rows.
+    k
+        Number of hits per query that stay.
 
-    queries: (n, d) the rows that were encoded; rows: where the vectors are, an array (also a
-    memory-mapped one) whose row i has the id i, or a function from (h,) ids to their (h, d) rows.
+    Returns
+    -------
+    Hits
+        The k nearest of each query's hits, equal distances by id. Reads hits x columns values.
 
+    Examples
+    --------
     >>> rows = np.array([[0.0], [1.0], [3.0]])
     >>> found = rerank(Hits(np.array([[0, 1, 2]]), np.array([[0, 0, 1]])), [[1.2]], rows, k=2)
     >>> found.ids.tolist(), found.distances.round(6).tolist()

@@ -136,10 +136,10 @@ def _within(
 
     with one_blas_thread() as workers:
         found = list(ordered_map(work, _spans(words, end, workers)))
-    return [_in_order(parts) for parts in zip(*found, strict=True)]
+    return [_in_order(shares) for shares in zip(*found, strict=True)]
 
 
-def _in_order(parts: Sequence[tuple[Places, Distances]]) -> tuple[Places, Distances]:
-    places, distances = (np.concatenate(side) for side in zip(*parts, strict=True))
+def _in_order(shares: Sequence[tuple[Places, Distances]]) -> tuple[Places, Distances]:
+    places, distances = (np.concatenate(side) for side in zip(*shares, strict=True))
     order = np.argsort(distances, kind="stable")
     return places[order], distances[order]

@@ -79,6 +79,6 @@ def _relative(weights: Weights) -> tuple[Weights, Weights, Weights, Weights]:
     relative = weights / most[:, None]
     above = np.maximum(np.count_nonzero(relative, axis=1), 1)
     last = relative.shape[1] - 1
-    chosen = last - np.linspace(above - 1, 0, SAMPLE, axis=1).astype(np.int64)
-    samples = np.take_along_axis(np.sort(relative, axis=1), chosen, axis=1)
+    drawn = last - np.linspace(above - 1, 0, SAMPLE, axis=1).astype(np.int64)
+    samples = np.take_along_axis(np.sort(relative, axis=1), drawn, axis=1)
     return relative, most, samples, SAMPLE / above

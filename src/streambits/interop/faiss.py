@@ -1,15 +1,9 @@
-"""FAISS: its binary indexes to and from ours."""
+"""FAISS: its binary indexes to and from ours; `streambits.io.codes.faiss` has their files."""
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from streambits._digests import Digest
-from streambits._files import replacing
 from streambits._threads import look_again
-from streambits.errors import EpochError, InputError, MissingExtraError, StorageError
+from streambits.errors import EpochError, InputError, MissingExtraError
 from streambits.index import HammingIndex
 from streambits.model.codes import Codes, as_bits
 
@@ -18,16 +12,24 @@ try:
 except ImportError:
     raise MissingExtraError("faiss-cpu", "faiss") from None
 
-look_again()  # FAISS brings a BLAS of its own, whatever was imported first
+__all__ = ["faiss", "from_faiss", "to_faiss"]
 
-MARK = b"streambits"  # after the index in a file, before the digest of all that comes before
+look_again()  # FAISS brings a BLAS of its own, whatever was imported first
 
 
 def to_faiss(index: HammingIndex) -> Any:
-    """A FAISS index of the same codes under the same ids: an IndexBinaryIDMap over a flat one.
+    """Convert an index to FAISS: the same codes under the same ids.
 
-    FAISS knows whole bytes: other lengths are filled up with zeros, which changes no distance; pass
-    the `packed` bytes of the queries. It has no epochs, so the index must hold one at most.
+    Parameters
+    ----------
+    index
+        An index of one epoch at most, for FAISS has none.
+
+    Returns
+    -------
+    faiss.IndexBinaryIDMap
+        Over an IndexBinaryFlat. FAISS has whole bytes: other lengths are filled up with zeros,
+        which changes no distance. Search it by the `packed` bytes of codes.
     """
     if len(index.epochs) > 1:
         raise EpochError(
@@ -46,9 +48,23 @@ def to_faiss(index: HammingIndex) -> Any:
 def from_faiss(
     index: Any, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
 ) -> HammingIndex:
-    """The codes of a FAISS binary index: IndexBinaryFlat, or IndexBinaryIDMap over one.
+    """Convert an index of FAISS to ours.
 
-    bits: the length that was filled up to whole bytes; by default all that FAISS has.
+    Parameters
+    ----------
+    index
+        An IndexBinaryFlat, or an IndexBinaryIDMap over one; an id that it has twice has its last
+        code.
+    bits
+        Length that was filled up to whole bytes; by default all that FAISS has.
+    epoch
+        Epoch of the codes.
+    strategy
+        How our index searches, see `HammingIndex`.
+
+    Returns
+    -------
+    HammingIndex
     """
     flat, ids = index, None
     if isinstance(index, faiss.IndexBinaryIDMap):
@@ -65,54 +81,6 @@ def from_faiss(
     held: Any = flat
     packed = faiss.vector_to_array(held.xb).reshape(-1, flat.d // 8)
     ours = HammingIndex(length, strategy=strategy)
-    ours.add(Codes(packed, length, epoch), ids)
+    codes = Codes(packed, length, epoch)
+    ours.add(codes) if ids is None else ours.upsert(codes, ids)
     return ours
-
-
-def write_index(index: HammingIndex, path: str | Path) -> None:
-    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not.
-
-    The file ends with a digest, which FAISS does not read, and `read_index` checks.
-    """
-    content: Any = faiss.serialize_index_binary(to_faiss(index))
-    with replacing(Path(path)) as file:
-        file.write(content)
-        file.write(_trailer(content))
-
-
-def read_index(
-    path: str | Path, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
-) -> HammingIndex:
-    """The codes of a file of FAISS; the rest is as in `from_faiss`.
-
-    A file of `write_index` that was damaged is refused; one that FAISS wrote is taken as it is.
-    """
-    try:
-        content = np.fromfile(path, np.uint8)
-        reader: Any = faiss.VectorIOReader()
-        faiss.copy_array_to_vector(_checked(content, path), reader.data)
-        found = faiss.read_index_binary(reader)
-    except (OSError, RuntimeError, MemoryError) as error:
-        raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
-    if reader.rp != reader.data.size():
-        raise _damaged(path)
-    return from_faiss(found, bits=bits, epoch=epoch, strategy=strategy)
-
-
-def _trailer(content: Any) -> bytes:
-    return MARK + Digest.of(content).crc.to_bytes(4, "little")
-
-
-def _checked(content: NDArray[np.uint8], path: str | Path) -> NDArray[np.uint8]:
-    """What FAISS wrote, without the trailer, which is checked; all of it, where there is none."""
-    size = len(_trailer(b""))
-    index, end = content[:-size], content[-size:].tobytes()
-    if not end.startswith(MARK):
-        return content
-    if end != _trailer(index):
-        raise _damaged(path)
-    return index
-
-
-def _damaged(path: str | Path) -> StorageError:
-    return StorageError(f"{path} is damaged (its digest is another): restore it, or write it again")

@@ -107,16 +107,16 @@ def ordered(words: Any, keys: Any, low: Any, high: Any, kind: Any) -> Any:
     count = 0
     for i in range(len(keys)):
         count += low <= keys[i] < high
-    chosen, places = np.empty(count, np.uint64), np.empty(count, kind.dtype)
+    between, places = np.empty(count, np.uint64), np.empty(count, kind.dtype)
     first = np.ones(count, np.bool_)
     count = 0
     for i in range(len(keys)):
         if low <= keys[i] < high:
-            chosen[count], places[count] = keys[i], i
+            between[count], places[count] = keys[i], i
             count += 1
-    _sort(chosen, places)
+    _sort(between, places)
     for i in range(1, count):
-        if chosen[i] == chosen[i - 1]:
+        if between[i] == between[i - 1]:
             first[i] = False
             for w in range(len(words)):
                 first[i] |= words[w, places[i]] != words[w, places[i - 1]]

@@ -66,7 +66,7 @@ class Masked(NamedTuple):
     planes: Any
 
 
-class Plan(NamedTuple):
+class MaskPlan(NamedTuple):
     """How a query rules out codes: those whose sum of levels times `step` less `excess` is high."""
 
     masked: Any
@@ -213,14 +213,14 @@ def _round(weights: Any, tilt: float, step: float, planes: int, levels: Any) -> 
 @compiled
 def _step(sample: Any, tilt: float, planes: int, levels: Any) -> Any:
     """The step that lets the fewest codes pass; one of the weights has the highest level."""
-    best, chosen, last = np.inf, 1.0, len(sample) - 1
+    best, best_step, last = np.inf, 1.0, len(sample) - 1
     for i in range(STEPS):
         step = sample[last - last * i * (i + 1) // STEPS**2] / ((1 << planes) - 1)
         if step > 1e-290:
             chance, _ = _round(sample, tilt, step, planes, levels)
             if chance < best:
-                best, chosen = chance, step
-    return chosen
+                best, best_step = chance, step
+    return best_step
 
 
 @compiled
@@ -256,7 +256,7 @@ def _plan(words: Any, span: Any, query: Any, bound: float) -> Any:
     tilt, best = _tilt(sample, bound * query.share), np.inf
     levels, some = np.empty(len(weights), np.int64), np.empty(len(sample), np.int64)
     masks = np.zeros((len(words), MOST), np.uint64)
-    chosen = Plan(Masked(query.words, masks, 0), 1.0, 0.0)
+    best_plan = MaskPlan(Masked(query.words, masks, 0), 1.0, 0.0)
     for planes in range(1, MOST + 1):
         step = _step(sample, tilt, planes, some)
         _, excess = _round(weights, tilt, step, planes, levels)
@@ -264,12 +264,12 @@ def _plan(words: Any, span: Any, query: Any, bound: float) -> Any:
         masked = Masked(query.words, masks, planes)
         price = _price(words, span, masked, _limit(bound, step, excess), query.memory)
         if price + work * planes < best:
-            chosen, best = Plan(masked, step, excess), price + work * planes
+            best_plan, best = MaskPlan(masked, step, excess), price + work * planes
         if price < work:
             break  # another plane costs more than it can save
-    _round(weights, tilt, chosen.step, chosen.masked.planes, levels)
-    _fold(levels, chosen.masked.planes, masks)
-    return chosen
+    _round(weights, tilt, best_plan.step, best_plan.masked.planes, levels)
+    _fold(levels, best_plan.masked.planes, masks)
+    return best_plan
 
 
 @compiled
@@ -324,7 +324,7 @@ def nearest_by_costs(codes: Any, span: tuple[int, int], queries: Any, k: int, co
     asked, width = queries.shape
     distances, places = np.full((asked, k), np.inf), np.full((asked, k), NOWHERE)
     none, due = np.zeros((width, MOST), np.uint64), np.full(asked, FIRST)
-    plans = [Plan(Masked(queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
+    plans = [MaskPlan(Masked(queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
     low, high, memory = span[0], min(span[0] + FIRST, span[1]), np.empty(BLOCK, np.int64)
     while low < high:
         for q in range(asked):

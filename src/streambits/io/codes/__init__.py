@@ -276,9 +276,9 @@ class StoredCodes:
             batches = found.items()
         strategy = strategy or "auto"
         if self.format == "faiss":
-            from streambits.interop.faiss import read_index  # noqa: PLC0415 - an extra
+            from streambits.io.codes.faiss import read_faiss  # noqa: PLC0415 - an extra
 
-            return read_index(self.where, bits=self._bits, epoch=self._epoch, strategy=strategy)
+            return read_faiss(self.where, bits=self._bits, epoch=self._epoch, strategy=strategy)
         index: HammingIndex | None = None
         for ids, codes in batches:
             index = HammingIndex(codes.bits, strategy=strategy) if index is None else index
@@ -303,9 +303,9 @@ def save_index(index: HammingIndex, path: str | Path) -> None:
         `streambits.load`. It appears whole or not at all.
     """
     if Path(path).suffix == ".faiss":
-        from streambits.interop.faiss import write_index  # noqa: PLC0415 - an extra
+        from streambits.io.codes.faiss import write_faiss  # noqa: PLC0415 - an extra
 
-        write_index(index, path)
+        write_faiss(index, path)
     elif Path(path).suffix == ".parquet":
         from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
 

@@ -207,7 +207,7 @@ class Swap:
 class Appending(FileSink, ABC):
     """A sink of files that can say where it is and go back there.
 
-    `state()` commits, and gives plain values. After `resume(state)`, in any later process, the
+    `state()` commits, and returns plain values. After `resume(state)`, in any later process, the
     sink is as it was when `state()` was called, whatever was written in between and wherever that
     was killed. So a job that keeps the state together with its own place goes on as if nothing had
     happened, and the files become the same, byte for byte. A new job takes a state before it
@@ -339,18 +339,18 @@ class Appending(FileSink, ABC):
         Record(self._digests, finished=True).check(self._record, files, start)
 
     def _rewritten(self, digests: tuple[Digest, ...]) -> str:
-        """Put a record of files that were rewritten beside them; gives its name."""
+        """Put a record of files that were rewritten beside them, and return its name."""
         assert self._record is not None
         Record(digests, finished=True).save(self._swap.new(self._record.name))
         return self._record.name
 
     def _settle(self) -> bool:
         """Leave one row of each id; whether files had to be exchanged for it."""
-        keep = last_of_each(self._ids())
-        if keep.all():
+        kept = last_of_each(self._ids())
+        if kept.all():
             return False
         self._release()
-        self._swap.go(self._rewrite(keep))
+        self._swap.go(self._rewrite(kept))
         return True
 
     @abstractmethod
@@ -370,15 +370,15 @@ class Appending(FileSink, ABC):
 
     @abstractmethod
     def _adopt(self) -> int:
-        """Go on with what is there; gives the number of rows."""
+        """Go on with what is there, and return the number of rows."""
 
     @abstractmethod
     def _ids(self) -> NDArray[np.int64]:
         """All ids, in the order of the rows."""
 
     @abstractmethod
-    def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
-        """Write the chosen rows to new files; gives their names."""
+    def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
+        """Write the rows that are kept to new files, and return their names."""
 
     def _fixed(self) -> dict[str, Any]:
         """Settings that must not change."""

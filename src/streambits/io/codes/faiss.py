@@ -1,10 +1,19 @@
-"""A binary index of FAISS in a file."""
+"""Files of FAISS: a binary index, and after it a digest, which FAISS does not read."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._digests import Digest
+from streambits._files import replacing
+from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.interop.faiss import read_index, write_index
+from streambits.interop.faiss import faiss, from_faiss, to_faiss
 from streambits.io.codes.index import IndexSink
+
+MARK = b"streambits"  # after the index in a file, before the digest of all that comes before
 
 
 class FaissSink(IndexSink):
@@ -20,7 +29,56 @@ class FaissSink(IndexSink):
         super().__init__(path, bits)
 
     def _save(self) -> None:
-        write_index(self.index, self.path)
+        write_faiss(self.index, self.path)
 
     def _load(self) -> HammingIndex:
-        return read_index(self.path, bits=self.bits, epoch=self._epoch)
+        return read_faiss(self.path, bits=self.bits, epoch=self._epoch)
+
+
+def write_faiss(index: HammingIndex, path: str | Path) -> None:
+    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not.
+
+    The file ends with a digest, which FAISS does not read, and `read_faiss` checks.
+    """
+    content: Any = faiss.serialize_index_binary(to_faiss(index))
+    with replacing(Path(path)) as file:
+        file.write(content)
+        file.write(_trailer(content))
+
+
+def read_faiss(
+    path: str | Path, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
+) -> HammingIndex:
+    """The codes of a file of FAISS; the rest is as in `from_faiss`.
+
+    A file of `write_faiss` that was damaged is refused; one that FAISS wrote is taken as it is.
+    """
+    try:
+        content = np.fromfile(path, np.uint8)
+        reader: Any = faiss.VectorIOReader()
+        faiss.copy_array_to_vector(_checked(content, path), reader.data)
+        found = faiss.read_index_binary(reader)
+    except (OSError, RuntimeError, MemoryError) as error:
+        raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
+    if reader.rp != reader.data.size():
+        raise _damaged(path)
+    return from_faiss(found, bits=bits, epoch=epoch, strategy=strategy)
+
+
+def _trailer(content: Any) -> bytes:
+    return MARK + Digest.of(content).crc.to_bytes(4, "little")
+
+
+def _checked(content: NDArray[np.uint8], path: str | Path) -> NDArray[np.uint8]:
+    """What FAISS wrote, without the trailer, which is checked; all of it, where there is none."""
+    size = len(_trailer(b""))
+    index, end = content[:-size], content[-size:].tobytes()
+    if not end.startswith(MARK):
+        return content
+    if end != _trailer(index):
+        raise _damaged(path)
+    return index
+
+
+def _damaged(path: str | Path) -> StorageError:
+    return StorageError(f"{path} is damaged (its digest is another): restore it, or write it again")

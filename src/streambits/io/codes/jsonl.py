@@ -74,10 +74,10 @@ class JsonlSink(Appending):
         self._check_digests([self._open()])
         return np.fromiter((json.loads(line)["id"] for line in self._lines()), np.int64)
 
-    def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
+    def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         digest = Digest()
         with replacing(self._swap.new(self.path.name)) as file:
-            for line, stays in zip(self._lines(), keep, strict=True):
+            for line, stays in zip(self._lines(), kept, strict=True):
                 if stays:
                     file.write(line)
                     digest = digest.then(line)

@@ -92,15 +92,15 @@ class NpySink(Appending):
         self._check_digests(self._files, HEAD)
         return np.asarray(np.load(self.path / NAMES[0]))
 
-    def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
+    def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         digests = []
         for name, kind, shape in zip(NAMES, KINDS, self._shapes, strict=True):
             old, digest = np.load(self.path / name, mmap_mode="r"), Digest()
             with replacing(self._swap.new(name)) as file:
-                _write_head(file, kind, (int(keep.sum()), *shape))
+                _write_head(file, kind, (int(kept.sum()), *shape))
                 for start in range(0, len(old), BLOCK):
                     some = slice(start, start + BLOCK)
-                    block = np.ascontiguousarray(old[some][keep[some]]).tobytes()
+                    block = np.ascontiguousarray(old[some][kept[some]]).tobytes()
                     file.write(block)
                     digest = digest.then(block)
             digests.append(digest)

@@ -92,20 +92,20 @@ class ParquetSink(Appending):
         ids = [columns.ids for path in self._swap.files() for columns in _read_columns(path)]
         return np.concatenate([CodeColumns.empty(self.bits).ids, *ids])
 
-    def _rewrite(self, keep: NDArray[np.bool_]) -> list[str]:
+    def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         names: list[str] = []
-        for rows in self._pieces(keep):
+        for rows in self._pieces(kept):
             name = self._part(len(names)).name
             self._save(rows, self._swap.new(name))
             names.append(name)
         return names
 
-    def _pieces(self, keep: NDArray[np.bool_]) -> Iterator[CodeColumns]:
-        """The chosen rows, as many at a time as a file holds."""
+    def _pieces(self, kept: NDArray[np.bool_]) -> Iterator[CodeColumns]:
+        """The rows that are kept, as many at a time as a file holds."""
         held, seen = CodeColumns.empty(self.bits), 0
         for path in self._swap.files():
             rows = self._load(path)
-            some = rows.select(keep[seen : seen + len(rows.ids)])
+            some = rows.select(kept[seen : seen + len(rows.ids)])
             held, seen = CodeColumns.concat([held, some]), seen + len(rows.ids)
             if len(held.ids) >= self.size:
                 yield held.select(slice(self.size))
@@ -187,8 +187,8 @@ class _Content:
     def update(self, batch: Any) -> None:
         """The next rows; their columns are those of COLUMNS and have no gaps."""
         self.rows += len(batch)
-        parts = (_bytes(column) for column in batch.columns)
-        self._digests = [d.then(part) for d, part in zip(self._digests, parts, strict=True)]
+        each = zip(self._digests, map(_bytes, batch.columns), strict=True)
+        self._digests = [digest.then(column) for digest, column in each]
 
     def __str__(self) -> str:
         checks = " ".join(f"{digest.crc:08x}" for digest in self._digests)

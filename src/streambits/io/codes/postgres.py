@@ -179,21 +179,21 @@ class PostgresSink:
         [holds] = link.execute(
             sql.SQL("SELECT EXISTS (SELECT FROM {})").format(self._name)
         ).fetchone() or [True]
-        if holds and (noted or not self._resumed):
+        ours = self._resumed or self._begun  # codes without a note, where none could be made
+        if holds and (noted or not ours):
             raise self._foreign(link, noted and noted[1])
-        text = NOTE.sub("", comment).strip()
-        self._note(link, f"{text}\n{MADE_BY}{self.made_by}".strip())
-
-    def _note(self, link: psycopg.Connection[Any], comment: str) -> None:
+        query = self._commented(f"{NOTE.sub('', comment).strip()}\n{MADE_BY}{self.made_by}".strip())
         try:
             with link.transaction():
-                link.execute(self._commented(comment))
+                link.execute(query)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.WrongObjectType):
-            logger.warning(
-                "%s cannot note what makes its codes, as it is not ours: let its owner run %s",
-                self.name,
-                self._commented(comment).as_string(link),
-            )
+            remedy = f"let its owner run {query.as_string(link)}"
+            if noted:
+                raise StorageError(
+                    f"{self.name} notes that its codes are made by {noted[1]}, and not by "
+                    f"{self.made_by}: {remedy}, or name another table (?table=NAME)"
+                ) from None
+            logger.warning("%s cannot note what makes its codes: %s", self.name, remedy)
 
     def _commented(self, comment: str) -> sql.Composed:
         return sql.SQL("COMMENT ON TABLE {} IS {}").format(self._name, sql.Literal(comment))
@@ -204,9 +204,9 @@ class PostgresSink:
         ways = f"name another table (?table=NAME), or drop it (DROP TABLE {self.table})"
         if self._named:
             note = self._commented(MADE_BY + self.made_by).as_string(link)
-            ways += f"; or, if it is known that these do compare, {note}"
+            ways += f"; or, if you know that they do, {note}"
         return StorageError(
-            f"{self.name} holds codes {by}, and codes made by {self.made_by} do not compare to "
+            f"{self.name} holds codes {by}, and codes made by {self.made_by} would not compare to "
             f"them: {ways}"
         )
 
