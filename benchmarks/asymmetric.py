@@ -150,7 +150,7 @@ def gains(data: list[str], queries: int) -> None:
     for name in data:
         on = board(name, 0, "shuffled", queries)
         for method, bits in (("ssbc", 64), ("ssbc", 32), ("pcah", 32), ("itq", 32), ("mdsh", 64)):
-            coder = sb.METHODS[method](on.train, bits, seed=0).learn(on.rows).coder()
+            coder = sb.methods.METHODS[method](on.train, bits, seed=0).learn(on.rows).coder()
             found = {kind: quality(on.truth, by).map for kind, by in distances(on, coder)}
             shown = "  ".join(f"{kind} {score:.3f}" for kind, score in found.items())
             print(f"{name:8} {method:5} {bits:3}  {shown}", flush=True)

@@ -35,7 +35,7 @@ def measure(
     """All figures for one data set and one seed."""
     bits, _ = BARS[name]
     train, rows = datasets.stream(name, *datasets.SIZES[name], seed=seed)
-    threshold = sb.nearest(30).distance(train)
+    threshold = sb.bandwidth.nearest(30).distance(train)
     queries = truth.draw_queries(1000, len(rows), seed=seed)
 
     def score(codes: sb.Codes) -> float:

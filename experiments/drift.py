@@ -51,11 +51,14 @@ def rivals(rows: Any, landmarks: int, seed: int) -> Iterator[tuple[str, sb.Codes
     rng = np.random.default_rng(seed)
     train = first[rng.permutation(len(first))[:landmarks]]
     yield "ssbc frozen", sb.ssbc(train, BITS, seed=seed).learn(first).coder().encode(rows)
-    yield "lsh, stale mean", sb.lsh(first, BITS, seed=seed).coder().encode(rows)
+    yield "lsh, stale mean", sb.methods.lsh(first, BITS, seed=seed).coder().encode(rows)
     whole = rows[rng.permutation(len(rows))[:FROZEN]]
-    yield "lsh, right mean", sb.lsh(whole, BITS, seed=seed).coder().encode(rows)
+    yield "lsh, right mean", sb.methods.lsh(whole, BITS, seed=seed).coder().encode(rows)
     if rows.shape[1] >= BITS:
-        yield "osh", sb.osh(first[:landmarks], BITS, seed=seed).learn(rows).coder().encode(rows)
+        yield (
+            "osh",
+            sb.methods.osh(first[:landmarks], BITS, seed=seed).learn(rows).coder().encode(rows),
+        )
         from paper.faiss_codes import Rival  # noqa: PLC0415 - an extra
 
         packed = Rival("itq", first, BITS).encode(rows)

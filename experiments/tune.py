@@ -31,7 +31,7 @@ class Board:
         order = np.random.default_rng(seed).permutation(len(self.rows))
         self.sample = self.rows[order[:SAMPLE]]
         self.seed = seed
-        self.threshold = sb.nearest(30).distance(self.sample[: self.landmarks])
+        self.threshold = sb.bandwidth.nearest(30).distance(self.sample[: self.landmarks])
         places = truth.draw_queries(queries, len(self.rows), seed=seed)
         self.truth = truth.find(self.rows, places, self.threshold)
         self.found: dict[Settings, quality.Quality] = {}

@@ -61,7 +61,7 @@ def _build(name, train, bits=6, **settings):
     """A learner by its row of the table; 'paper' is the switch of ssbc."""
     if name == "paper":
         return sb.ssbc(train, bits, paper=True, **settings)
-    return sb.METHODS[name](train, bits, **settings)
+    return sb.methods.METHODS[name](train, bits, **settings)
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +165,7 @@ def pytest_generate_tests(metafunc):
     """`method` runs a test for every method of the table, `bad_rows` for all that is refused."""
     chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "method" in metafunc.fixturenames and not any("method" in names for names in chosen):
-        metafunc.parametrize("method", [*sb.METHODS, "paper"])
+        metafunc.parametrize("method", [*sb.methods.METHODS, "paper"])
     if "bad_rows" in metafunc.fixturenames:
         bad = _bad_rows()
         metafunc.parametrize(("bad_rows", "complaint"), bad.values(), ids=bad.keys())

@@ -17,7 +17,7 @@ COPIES = np.vstack([CLOUD[:400], CLOUD[:100] + 1e-7])
 def test_figures_are_those_of_the_whole_matrix():
     cloud = CLOUD[:400]
     found = diagnose(cloud)
-    sigma = sb.nearest(30).distance(cloud)
+    sigma = sb.bandwidth.nearest(30).distance(cloud)
     distances = cdist(cloud, cloud)
     w = np.exp(-((distances / sigma) ** 2))
     norms = (w**2).sum(axis=0)
@@ -61,22 +61,22 @@ def test_uneven_rows_with_copies_get_both_sentences():
 
 @pytest.mark.parametrize(("factor", "word"), [(1e-3, "larger"), (1e5, "smaller")])
 def test_a_bandwidth_that_tells_nothing_comes_first(factor, word):
-    found = diagnose(OUTLIERS[:800], bandwidth=factor * sb.nearest(30))
+    found = diagnose(OUTLIERS[:800], bandwidth=factor * sb.bandwidth.nearest(30))
     assert f"pass a {word} bandwidth" in found.advice
     assert "centres" not in found.advice
 
 
 def test_a_bandwidth_is_taken_as_a_number_too():
     assert diagnose(CLOUD, bandwidth=0.2).bandwidth == 0.2
-    plain, doubled = diagnose(CLOUD), diagnose(CLOUD, bandwidth=2 * sb.nearest(30))
+    plain, doubled = diagnose(CLOUD), diagnose(CLOUD, bandwidth=2 * sb.bandwidth.nearest(30))
     assert doubled.bandwidth == pytest.approx(2 * plain.bandwidth)
 
 
 def test_the_bandwidth_is_that_of_500_landmarks_whatever_the_sample():
     rows = RNG.random((3000, 3))
-    landmarks = sb.nearest(30).of(rows[:500])
+    landmarks = sb.bandwidth.nearest(30).of(rows[:500])
     assert diagnose(rows).bandwidth == pytest.approx(landmarks, rel=0.1)
-    assert sb.nearest(30).of(rows) < 0.5 * landmarks
+    assert sb.bandwidth.nearest(30).of(rows) < 0.5 * landmarks
 
 
 def test_of_many_rows_some_are_drawn():

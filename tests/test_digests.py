@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits._digests import Digest, Record, beside, check_text, seal, seal_text, unseal
+from streambits._digests import Digest, Record, check_text, record_path, seal, seal_text, unseal
 from streambits.errors import StorageError
 
 PLAIN = st.recursive(
@@ -54,7 +54,7 @@ def noted(tmp_path):
     path.write_bytes(b"0123456789")
 
     def noted(finished, content=b"01234567"):
-        Record((Digest.of(content),), finished).save(beside(path))
+        Record((Digest.of(content),), finished).save(record_path(path))
         return path
 
     return noted
@@ -62,7 +62,7 @@ def noted(tmp_path):
 
 def check(path, start=0):
     with path.open("rb") as file:
-        Record.load(beside(path)).check(beside(path), [file], start)
+        Record.load(record_path(path)).check(record_path(path), [file], start)
         assert file.tell() == start
 
 
@@ -82,7 +82,7 @@ def test_what_comes_after_the_last_commit_does_not_count(noted):
 
 def test_a_record_that_is_damaged_is_not_one_that_is_missing(noted, tmp_path):
     assert Record.load(tmp_path / "nothing") is None
-    path = beside(noted(finished=True))
+    path = record_path(noted(finished=True))
     path.write_bytes(path.read_bytes().replace(b"8", b"9", 1))
     with pytest.raises(StorageError, match=r"\.file\.digest is damaged"):
         Record.load(path)

@@ -82,7 +82,7 @@ def test_product_affinity_refuses_what_does_not_fit():
 
 @pytest.mark.parametrize("method", ["lsh", "ssbc", "mdsh", "spherical", "lsbc"])
 def test_asymmetric_distances_are_those_of_a_double_loop(method, train, rows, monkeypatch):
-    coder = sb.METHODS[method](train, 9).coder()
+    coder = sb.methods.METHODS[method](train, 9).coder()
     values, bits = coder.project(rows[:500]).astype(np.float64), coder.encode(rows[:500]).unpack()
 
     def mean(j, b):
@@ -102,7 +102,7 @@ def test_asymmetric_distances_are_those_of_a_double_loop(method, train, rows, mo
 
 @pytest.mark.parametrize("method", ["lsh", "itq", "ssbc"])
 def test_asymmetric_search_finds_more_than_hamming(method, train, rows):
-    coder = sb.METHODS[method](train, 8).learn(rows).coder()
+    coder = sb.methods.METHODS[method](train, 8).learn(rows).coder()
     queries, others = rows[:200], rows[200:]
     squared = ((queries[:, None] - others) ** 2).sum(axis=-1)
     near = squared <= np.quantile(squared, 0.02)
@@ -113,7 +113,7 @@ def test_asymmetric_search_finds_more_than_hamming(method, train, rows):
 
 
 def test_a_bit_that_the_sample_never_has_stands_for_the_edge(train, rows):
-    coder = sb.lsh(train, 6).coder()
+    coder = sb.methods.lsh(train, 6).coder()
     sample = rows[:1]
     measure, bits = Asymmetric(coder, sample), coder.encode(sample).unpack()[0]
     here = np.arange(6)
@@ -122,7 +122,7 @@ def test_a_bit_that_the_sample_never_has_stands_for_the_edge(train, rows):
 
 
 def test_asymmetric_distances_refuse_other_codes(train, rows):
-    learner = sb.lsh(train, 6)
+    learner = sb.methods.lsh(train, 6)
     measure = Asymmetric(learner.coder(), rows[:50])
     with pytest.raises(InputError, match="7 bits"):
         measure.distances(rows[:2], random_codes(3, 7))
@@ -134,7 +134,7 @@ def test_asymmetric_distances_refuse_other_codes(train, rows):
 
 
 def test_scorer_gives_smaller_numbers_for_nearer_codes(train, rows):
-    coder = sb.mdsh(train, 6).coder()
+    coder = sb.methods.mdsh(train, 6).coder()
     codes = coder.encode(rows[:40])
     assert np.array_equal(scorer("hamming", coder)(codes, codes), codes.hamming(codes))
     assert np.array_equal(
@@ -149,14 +149,14 @@ def test_scorer_gives_smaller_numbers_for_nearer_codes(train, rows):
 def test_every_method_has_the_scorer_it_declares(method, build, train, rows):
     coder = build(method, train).learn(rows).coder()
     codes = coder.encode(rows[:30])
-    declared = sb.METHODS[method].distance if method in sb.METHODS else "hamming"
+    declared = sb.methods.METHODS[method].distance if method in sb.methods.METHODS else "hamming"
     distances = scorer(declared, coder)(codes, codes)
     assert distances.shape == (30, 30)
     assert np.all(np.diag(distances) <= distances.min(axis=1) + 1e-12)
 
 
 def test_scorer_refuses_other_names_and_codes_without_weights(train):
-    coder = sb.lsh(train, 6).coder()
+    coder = sb.methods.lsh(train, 6).coder()
     with pytest.raises(InputError, match="choose one of hamming, product, spherical"):
         scorer("cosine", coder)
     with pytest.raises(InputError, match="mdsh"):

@@ -10,9 +10,11 @@ import safetensors.numpy
 from safetensors import safe_open
 
 import streambits as sb
-from streambits import Coder, GaussianAffinity, Gram, Learner, _files, storage
+from streambits import Coder, Learner, _files, storage
 from streambits.errors import InputError, StorageError
+from streambits.features import GaussianAffinity
 from streambits.model.projection import Projection
+from streambits.sketches import Gram
 
 
 @pytest.fixture

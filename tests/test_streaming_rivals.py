@@ -38,14 +38,14 @@ def captured(learner, rows):
 @pytest.mark.parametrize(("method", "least"), [("osh", 0.99), ("frosh", 0.97), ("unifdiag", 1)])
 def test_the_subspace_is_nearly_that_of_batch_pca(method, least):
     rows = decaying(9000)
-    learner = sb.METHODS[method](rows[:50], 5).learn(rows[50:])
+    learner = sb.methods.METHODS[method](rows[:50], 5).learn(rows[50:])
     assert captured(learner, rows) >= least - 1e-6
 
 
 def test_osh_with_room_for_every_direction_is_batch_pca():
     """A sketch of more rows than columns loses nothing: the same projection up to a rotation."""
     rows = decaying(5000)
-    learner = sb.osh(rows[:50], 4, epsilon=0.25).learn(rows[50:])
+    learner = sb.methods.osh(rows[:50], 4, epsilon=0.25).learn(rows[50:])
     vectors, energies = principal(rows, 4)
     everything = learner.sketch
     everything.merge(learner._prior)
@@ -59,8 +59,8 @@ def test_osh_with_room_for_every_direction_is_batch_pca():
 @pytest.mark.parametrize("sizes", [[1, 2047, 5], [3000], [700] * 6])
 def test_frosh_is_the_same_for_any_split(sizes, fingerprint):
     rows = decaying(7000).astype(np.float32)
-    whole = sb.frosh(rows[:50], 5, seed=3).learn(rows)
-    split = sb.frosh(rows[:50], 5, seed=3)
+    whole = sb.methods.frosh(rows[:50], 5, seed=3).learn(rows)
+    split = sb.methods.frosh(rows[:50], 5, seed=3)
     for part in np.split(rows, np.cumsum(sizes)):
         split.learn(part)
     assert fingerprint(split.sketch) == fingerprint(whole.sketch)
@@ -69,7 +69,7 @@ def test_frosh_is_the_same_for_any_split(sizes, fingerprint):
 
 def test_frosh_follows_its_seed_and_claims_no_certificate():
     rows = decaying(5000)
-    one, again, other = (sb.frosh(rows[:50], 5, seed=s).learn(rows) for s in (1, 1, 2))
+    one, again, other = (sb.methods.frosh(rows[:50], 5, seed=s).learn(rows) for s in (1, 1, 2))
     first = one.sketch.directions(3).energies
     assert np.array_equal(first, again.sketch.directions(3).energies)
     assert not np.array_equal(first, other.sketch.directions(3).energies)
@@ -78,8 +78,8 @@ def test_frosh_follows_its_seed_and_claims_no_certificate():
 
 def test_unifdiag_gives_every_bit_the_same_variance():
     rows = decaying(6000)
-    values = sb.unifdiag(rows[:50], 8).learn(rows[50:]).coder().project(rows)
-    plain = sb.pcah(rows[:50], 8).learn(rows[50:]).coder().project(rows)
+    values = sb.methods.unifdiag(rows[:50], 8).learn(rows[50:]).coder().project(rows)
+    plain = sb.methods.pcah(rows[:50], 8).learn(rows[50:]).coder().project(rows)
     spread = values.var(axis=0)
     assert np.allclose(spread, spread.mean(), rtol=1e-4)
     assert plain.var(axis=0).max() > 10 * plain.var(axis=0).min()
@@ -88,9 +88,9 @@ def test_unifdiag_gives_every_bit_the_same_variance():
 
 def test_uniform_bits_also_after_whitening():
     rows = decaying(6000)
-    features = sb.Linear.around(rows)
+    features = sb.features.Linear.around(rows)
     learner = sb.Learner(
-        features, sb.Gram(WIDTH), bits=6, whitening=0.5, rotation="uniform", prior=rows
+        features, sb.sketches.Gram(WIDTH), bits=6, whitening=0.5, rotation="uniform", prior=rows
     )
     spread = learner.coder().project(rows).var(axis=0)
     assert np.allclose(spread, spread.mean(), rtol=1e-4)
@@ -114,8 +114,8 @@ def share_right(learner, rows, labels):
 
 def test_labels_reveal_a_direction_hidden_in_low_variance():
     rows, labels = labelled(6000)
-    guided = sb.semi_supervised(rows[:2000], 1, labels=labels[:2000]).learn(rows[2000:])
-    blind = sb.pcah(rows[:2000], 1).learn(rows[2000:])
+    guided = sb.methods.semi_supervised(rows[:2000], 1, labels=labels[:2000]).learn(rows[2000:])
+    blind = sb.methods.pcah(rows[:2000], 1).learn(rows[2000:])
     assert share_right(guided, rows[2000:], labels[2000:]) > 0.95
     assert share_right(blind, rows[2000:], labels[2000:]) < 0.6
 
@@ -123,34 +123,34 @@ def test_labels_reveal_a_direction_hidden_in_low_variance():
 def test_a_few_labels_help_and_none_are_pcah():
     rows, labels = labelled(3000)
     few = np.where(np.arange(1500) < 500, labels[:1500], -1)
-    learner = sb.semi_supervised(rows[:1500], 1, labels=few).learn(rows[1500:])
+    learner = sb.methods.semi_supervised(rows[:1500], 1, labels=few).learn(rows[1500:])
     assert abs(learner.coder().projection.matrix[7, 0]) > 0.8
     blind, plain = (
         method(rows[:300], 4).learn(rows).coder().encode(rows)
-        for method in (sb.semi_supervised, sb.pcah)
+        for method in (sb.methods.semi_supervised, sb.methods.pcah)
     )
     assert blind == plain
 
 
 def test_a_large_eta_is_pcah_and_wrong_labels_are_refused():
     rows, labels = labelled(3000)
-    huge = sb.semi_supervised(rows[:300], 4, labels=labels[:300], eta=1e9).learn(rows)
-    plain = sb.pcah(rows[:300], 4).learn(rows)
+    huge = sb.methods.semi_supervised(rows[:300], 4, labels=labels[:300], eta=1e9).learn(rows)
+    plain = sb.methods.pcah(rows[:300], 4).learn(rows)
     assert captured(huge, rows) == pytest.approx(captured(plain, rows), abs=1e-6)
     with pytest.raises(InputError, match="299 labels for 300 rows"):
-        sb.semi_supervised(rows[:300], 4, labels=labels[:299])
+        sb.methods.semi_supervised(rows[:300], 4, labels=labels[:299])
 
 
 def test_shards_with_other_labels_do_not_merge():
     rows, labels = labelled(300)
-    left = sb.semi_supervised(rows, 2, labels=labels)
+    left = sb.methods.semi_supervised(rows, 2, labels=labels)
     with pytest.raises(MergeError, match="guides differ"):
-        left.merge(sb.semi_supervised(rows, 2, labels=1 - labels * (rows[:, 0] > 0)))
+        left.merge(sb.methods.semi_supervised(rows, 2, labels=1 - labels * (rows[:, 0] > 0)))
 
 
 def test_random_fourier_features_have_the_kernel_as_their_products():
     rows = decaying(60)
-    features = sb.rff_fd(rows, 8, bandwidth=9.0, count=20000).features
+    features = sb.methods.rff_fd(rows, 8, bandwidth=9.0, count=20000).features
     values = features(rows)
     kernel = np.exp(-(cdist(rows, rows) ** 2) / 9.0)
     assert np.abs(2 * values @ values.T / 20000 - kernel).max() < 0.06
@@ -159,29 +159,31 @@ def test_random_fourier_features_have_the_kernel_as_their_products():
 def test_rff_fd_ranks_better_than_lsh_on_uniform():
     drawn = np.random.default_rng(0).random((4300, 50)) / np.arange(1, 51) ** 2
     train, rows = np.split(drawn.astype(np.float32), [300])
-    sigma = sb.nearest(30).distance(train)
+    sigma = sb.bandwidth.nearest(30).distance(train)
     learned, planes = (
         mean_average_precision(
             method(train, 32).learn(rows).coder().encode(rows), rows, np.arange(200), sigma
         )
-        for method in (sb.rff_fd, sb.lsh)
+        for method in (sb.methods.rff_fd, sb.methods.lsh)
     )
     assert learned > planes + 0.1
 
 
 def test_rff_fd_shards_of_one_seed_share_their_features(train, rows):
-    left, right = (sb.rff_fd(train, 6, seed=5).learn(part) for part in np.split(rows, 2))
+    left, right = (sb.methods.rff_fd(train, 6, seed=5).learn(part) for part in np.split(rows, 2))
     left.merge(right)
     assert left.seen == len(rows)
     with pytest.raises(MergeError, match="differ"):
-        left.merge(sb.rff_fd(train, 6, seed=6))
-    assert sb.rff_fd(train, 6).features.width == 500
-    assert sb.rff_fd(train, 300).features.width == 600
+        left.merge(sb.methods.rff_fd(train, 6, seed=6))
+    assert sb.methods.rff_fd(train, 6).features.width == 500
+    assert sb.methods.rff_fd(train, 300).features.width == 600
 
 
 def test_robust_energies_give_half_of_the_shrinkage_back():
     rows = decaying(3000)
-    robust, plain = (sb.FrequentDirections(WIDTH, 5, robust=choice) for choice in (True, False))
+    robust, plain = (
+        sb.sketches.FrequentDirections(WIDTH, 5, robust=choice) for choice in (True, False)
+    )
     for sketch in (robust, plain):
         sketch.update(rows)
     assert robust.shrinkage == plain.shrinkage > 0
@@ -196,15 +198,15 @@ def test_robust_energies_are_closer_to_the_truth():
     true = principal(rows, 3)[1]
     errors = []
     for choice in (True, False):
-        sketch = sb.FrequentDirections(WIDTH, 5, robust=choice)
+        sketch = sb.sketches.FrequentDirections(WIDTH, 5, robust=choice)
         sketch.update(rows)
         errors.append(np.abs(sketch.directions(3).energies - true).max())
     assert errors[0] < 0.75 * errors[1]
 
 
 def test_robust_is_kept_by_copies_and_shards_and_must_agree():
-    plain = sb.FrequentDirections(WIDTH, 5, robust=False)
+    plain = sb.sketches.FrequentDirections(WIDTH, 5, robust=False)
     assert not plain.fresh().robust
     assert not plain.copy().robust
     with pytest.raises(MergeError, match="robust"):
-        plain.merge(sb.FrequentDirections(WIDTH, 5))
+        plain.merge(sb.sketches.FrequentDirections(WIDTH, 5))

@@ -1,124 +1,83 @@
-"""streambits learns short binary codes for vectors from one pass over a stream, and compares them.
+"""streambits learns short codes for vectors from one pass over a stream, and searches them.
 
-`streambits.methods` is the file to read first.
+Most users need `ssbc`, `encode_online`, `CoderSet` and `HammingIndex`. `streambits.methods` is the
+table of all methods, and the file to read first.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streambits import errors
+from streambits import errors, features, methods, sketches
 from streambits.diagnose import diagnose
 from streambits.epochs.coder_set import CoderSet
-from streambits.features import (
-    Bandwidth,
-    Cosines,
-    Eigenfunctions,
-    GaussianAffinity,
-    Linear,
-    Spheres,
-    all_pairs,
-    centres,
-    nearest,
-)
+from streambits.features import bandwidth
 from streambits.index import HammingIndex, Hits, rerank
-from streambits.io.codes import open_codes
-from streambits.methods import (
-    METHODS,
-    e2lsh,
-    exact_d,
-    exact_r,
-    frosh,
-    itq,
-    lsbc,
-    lsh,
-    mdsh,
-    nystrom,
-    osh,
-    pcah,
-    rff_fd,
-    semi_supervised,
-    sh,
-    spherical,
-    ssbc,
-    ssh,
-    unifdiag,
-)
+from streambits.methods import ssbc
+from streambits.methods.settings import Settings
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
 from streambits.scoring import Asymmetric
-from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirections, SupervisedGram
 from streambits.storage import load, save
 from streambits.tune import tune
 
 if TYPE_CHECKING:
+    from streambits import checks
     from streambits.evaluation.evaluate import evaluate
+    from streambits.io.codes import open_codes
+    from streambits.jobs.describe import describe
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "METHODS",
     "Asymmetric",
-    "Bandwidth",
     "Coder",
     "CoderSet",
     "Codes",
-    "Cosines",
-    "Eigenfunctions",
-    "Fixed",
-    "FrequentDirections",
-    "GaussianAffinity",
-    "Gram",
-    "HadamardDirections",
     "HammingIndex",
     "Hits",
     "Learner",
-    "Linear",
-    "Spheres",
-    "SupervisedGram",
-    "all_pairs",
-    "centres",
+    "Settings",
+    "bandwidth",
+    "checks",
+    "describe",
     "diagnose",
-    "e2lsh",
     "encode_online",
     "encode_stream",
     "errors",
     "evaluate",
-    "exact_d",
-    "exact_r",
-    "frosh",
-    "itq",
+    "features",
     "load",
-    "lsbc",
-    "lsh",
-    "mdsh",
-    "nearest",
-    "nystrom",
+    "methods",
     "open_codes",
-    "osh",
-    "pcah",
     "reencode",
     "rerank",
     "reservoir",
-    "rff_fd",
     "save",
-    "semi_supervised",
-    "sh",
-    "spherical",
+    "sketches",
     "ssbc",
-    "ssh",
     "tune",
-    "unifdiag",
 ]
+
+_LATER = {  # imported when they are first used: nothing else needs what they import
+    "checks": "streambits.checks",
+    "describe": "streambits.jobs.describe:describe",
+    "evaluate": "streambits.evaluation.evaluate:evaluate",
+    "open_codes": "streambits.io.codes:open_codes",
+}
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """`evaluate`, imported when it is first used: nothing else needs what it imports."""
-        if name != "evaluate":
+        if name not in _LATER:
             raise AttributeError(f"module 'streambits' has no attribute {name!r}")
-        from streambits.evaluation.evaluate import evaluate  # noqa: PLC0415
-
-        return evaluate
+        module, _, attribute = _LATER[name].partition(":")
+        found = import_module(module)
+        return getattr(found, attribute) if attribute else found

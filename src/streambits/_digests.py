@@ -136,6 +136,6 @@ class Record(NamedTuple):
                 )
 
 
-def beside(path: Path) -> Path:
+def record_path(path: Path) -> Path:
     """Where the record of a single file lies."""
     return path.with_name(f".{path.name}.digest")

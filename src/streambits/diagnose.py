@@ -77,14 +77,14 @@ class Diagnosis(NamedTuple):
         return (
             f"Columns of W differ in squared norm by a factor of {self.ratio:.0f}: uniform "
             f"landmarks are few where rows are sparse, and codes are coarse there. Take more "
-            f"landmarks, or k-means centres (streambits.centres)."
+            f"landmarks, or k-means centres (streambits.features.centres)."
         )
 
     def _on_duplicates(self) -> str:
         return (
             f"{self.duplicates:.0%} of the rows have a near-duplicate (within "
             f"{self.distance:.3g}), on which uniform landmarks repeat themselves: draw them from "
-            f"distinct rows, or take k-means centres (streambits.centres)."
+            f"distinct rows, or take k-means centres (streambits.features.centres)."
         )
 
 

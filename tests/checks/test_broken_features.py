@@ -11,32 +11,32 @@ from streambits.errors import InputError
 ROWS = np.random.default_rng(0).random((30, 4)).astype(np.float32)
 
 
-class TooWide(sb.Linear):
+class TooWide(sb.features.Linear):
     def __call__(self, rows):
         return np.repeat(super().__call__(rows), 2, axis=1)
 
 
-class Infinite(sb.Linear):
+class Infinite(sb.features.Linear):
     def __call__(self, rows):
         return np.where(rows > 0.99, np.inf, super().__call__(rows))
 
 
-class Coarse(sb.Linear):
+class Coarse(sb.features.Linear):
     def __call__(self, rows):
         return super().__call__(rows).astype(np.float16)
 
 
-class OneNoiseForAll(sb.Linear):
+class OneNoiseForAll(sb.features.Linear):
     def noise(self, rows, features):
         return super().noise(rows, features)[:1]
 
 
-class CentresTheBatch(sb.Linear):
+class CentresTheBatch(sb.features.Linear):
     def __call__(self, rows):
         return rows - rows.mean(axis=0)
 
 
-class Overconfident(sb.Linear):
+class Overconfident(sb.features.Linear):
     def __call__(self, rows):
         return rows / rows.dtype.type(3)
 
@@ -44,7 +44,7 @@ class Overconfident(sb.Linear):
         return np.zeros_like(rows[:, 0])
 
 
-class HandsOutItsCache(sb.Linear):
+class HandsOutItsCache(sb.features.Linear):
     def __init__(self, centre):
         super().__init__(centre)
         self.cache = {}
@@ -53,23 +53,23 @@ class HandsOutItsCache(sb.Linear):
         return self.cache.setdefault(rows.tobytes(), super().__call__(rows))
 
 
-class ForgetsItsCentre(sb.Linear):
+class ForgetsItsCentre(sb.features.Linear):
     @classmethod
     def from_state(cls, state):
         return cls(0 * state["centre"])
 
 
-class UnstorableState(sb.Linear):
+class UnstorableState(sb.features.Linear):
     def state(self):
         return {"centre": self.centre, "how": object()}
 
 
-class MovesWrongly(sb.Linear):
+class MovesWrongly(sb.features.Linear):
     def on(self, _):
         return type(self)(self.centre + 1)
 
 
-class Hoards(sb.Linear):
+class Hoards(sb.features.Linear):
     calls = 0
 
     def __call__(self, rows):
@@ -107,7 +107,7 @@ def test_every_check_has_something_that_it_catches():
 
 
 def test_other_exceptions_are_named_too():
-    class Raises(sb.Linear):
+    class Raises(sb.features.Linear):
         def __call__(self, _):
             raise KeyError("oops")
 
@@ -116,7 +116,7 @@ def test_other_exceptions_are_named_too():
 
 
 def test_features_in_double_precision_must_be_declared_untested():
-    features = sb.Linear(ROWS[0].astype(np.float64))
+    features = sb.features.Linear(ROWS[0].astype(np.float64))
     with pytest.raises(
         AssertionError, match=r"^check_features_noise: was not tested, since .*skip"
     ):
@@ -128,4 +128,4 @@ def test_features_in_double_precision_must_be_declared_untested():
 
 def test_a_skip_that_names_no_check_is_refused():
     with pytest.raises(InputError, match="skip names check_nois; there are check_features_width, "):
-        check_features(sb.Linear(ROWS[0]), ROWS, skip=["check_nois"])
+        check_features(sb.features.Linear(ROWS[0]), ROWS, skip=["check_nois"])

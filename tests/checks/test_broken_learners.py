@@ -22,8 +22,8 @@ encode, project = sb.Coder.encode, sb.Coder.project
 
 def factory():
     """Frequent Directions that must shrink: blocks and their order leave traces."""
-    features = sb.GaussianAffinity(ROWS[:20])
-    sketch = sb.FrequentDirections(20, 8)
+    features = sb.features.GaussianAffinity(ROWS[:20])
+    sketch = sb.sketches.FrequentDirections(20, 8)
     return sb.Learner(features, sketch, bits=6, rotation="none", prior=ROWS[:20])
 
 
@@ -175,7 +175,7 @@ def test_the_learner_that_was_broken_is_whole():
 
 def test_a_learner_without_a_certificate_must_say_so():
     def fixed():
-        return sb.lsh(ROWS[:20], 6)
+        return sb.methods.lsh(ROWS[:20], 6)
 
     with pytest.raises(AssertionError, match=r"^check_learner_certificate: was not tested"):
         check_learner(fixed, ROWS)

@@ -13,23 +13,23 @@ from streambits.checks.sketches import CHECKS, UNCERTIFIED
 ROWS = np.random.default_rng(0).random((100, 6))
 
 
-class FreshIsACopy(sb.Gram):
+class FreshIsACopy(sb.sketches.Gram):
     def fresh(self):
         return self.copy()
 
 
-class FreshForgetsItsSettings(sb.FrequentDirections):
+class FreshForgetsItsSettings(sb.sketches.FrequentDirections):
     def fresh(self):
         return type(self)(self.width, self.size + 1)
 
 
-class HoldsBackSmallBatches(sb.Gram):
+class HoldsBackSmallBatches(sb.sketches.Gram):
     def update(self, rows):
         if len(rows) >= 8:
             super().update(rows)
 
 
-class LosesPendingRows(sb.FrequentDirections):
+class LosesPendingRows(sb.sketches.FrequentDirections):
     """As in the reference code of Frequent Directions: rows of a half-full buffer are not read."""
 
     @property
@@ -37,19 +37,19 @@ class LosesPendingRows(sb.FrequentDirections):
         return super().matrix[: self.size - 1]
 
 
-class HalfMean(sb.Gram):
+class HalfMean(sb.sketches.Gram):
     @property
     def mean(self):
         return super().mean / 2
 
 
-class ClaimsTooMuch(sb.FrequentDirections):
+class ClaimsTooMuch(sb.sketches.FrequentDirections):
     @property
     def certificate(self):
         return 0.0
 
 
-class AddsInsteadOfShrinking(sb.FrequentDirections):
+class AddsInsteadOfShrinking(sb.sketches.FrequentDirections):
     """More than the rows had: A'A - B'B is negative."""
 
     @property
@@ -57,34 +57,34 @@ class AddsInsteadOfShrinking(sb.FrequentDirections):
         return super().matrix * (3 if self.seen > 20 else 1)
 
 
-class ForgetsTheMeanCorrection(sb.Gram):
+class ForgetsTheMeanCorrection(sb.sketches.Gram):
     def _accumulate(self, contribution, correction):
         super()._accumulate(contribution, correction[:0])
 
 
-class TripsOverSeven(sb.Gram):
+class TripsOverSeven(sb.sketches.Gram):
     def update(self, rows):
         super().update(np.repeat(rows[:1], 7, axis=0) if len(rows) == 7 else rows)
 
 
-class PrepareCounts(sb.Gram):
+class PrepareCounts(sb.sketches.Gram):
     def prepare(self, rows):
         self._rounding += 1
         return super().prepare(rows)
 
 
-class MergeDoesNothing(sb.Gram):
+class MergeDoesNothing(sb.sketches.Gram):
     def merge(self, other):
         pass
 
 
-class MergeEmptiesTheOther(sb.Gram):
+class MergeEmptiesTheOther(sb.sketches.Gram):
     def merge(self, other):
         super().merge(other)
         other._sum *= 0
 
 
-class FlattensSeven(sb.Gram):
+class FlattensSeven(sb.sketches.Gram):
     """Counts and mean are right, and the scatter of some batches is lost."""
 
     def _accumulate(self, contribution, correction):
@@ -92,30 +92,30 @@ class FlattensSeven(sb.Gram):
         super()._accumulate(contribution._replace(body=body), correction)
 
 
-class EmptyResets(sb.Gram):
+class EmptyResets(sb.sketches.Gram):
     def merge(self, other):
         super().merge(other)
         self._running.seen *= other.seen > 0
 
 
-class EmptyWipes(sb.Gram):
+class EmptyWipes(sb.sketches.Gram):
     def merge(self, other):
         super().merge(other)
         self._sum *= other.seen > 0
 
 
-class MergesAnything(sb.Gram):
+class MergesAnything(sb.sketches.Gram):
     def merge(self, other):
         if type(other) is type(self):
             super().merge(other)
 
 
-class CopyIsItself(sb.Gram):
+class CopyIsItself(sb.sketches.Gram):
     def copy(self):
         return self
 
 
-class StateForgetsShrinkage(sb.FrequentDirections):
+class StateForgetsShrinkage(sb.sketches.FrequentDirections):
     def copy(self):
         return deepcopy(self)
 
@@ -124,41 +124,41 @@ class StateForgetsShrinkage(sb.FrequentDirections):
         return super().from_state({**state, "shrinkage": 0.0})
 
 
-class Grows(sb.Gram):
+class Grows(sb.sketches.Gram):
     @property
     def nbytes(self):
         return super().nbytes + 8 * self.seen
 
 
-class LongDirections(sb.Gram):
+class LongDirections(sb.sketches.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
         return sb.sketches.Directions(2 * vectors, energies)
 
 
-class WeakestFirst(sb.Gram):
+class WeakestFirst(sb.sketches.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
         return sb.sketches.Directions(vectors[:, ::-1], energies[::-1])
 
 
-class TotalEnergies(sb.Gram):
+class TotalEnergies(sb.sketches.Gram):
     def directions(self, count, *, extra=0):
         vectors, energies = super().directions(count, extra=extra)
         return sb.sketches.Directions(vectors, energies * self.seen)
 
 
-class TurnsThoughFixed(sb.Fixed):
+class TurnsThoughFixed(sb.sketches.Fixed):
     def directions(self, count, *, extra=0):
         found = super().directions(count, extra=extra)
         return found._replace(vectors=-found.vectors) if self.seen else found
 
 
-class ClaimsToLearn(sb.Fixed):
+class ClaimsToLearn(sb.sketches.Fixed):
     learns = True
 
 
-class GivesFewer(sb.Gram):
+class GivesFewer(sb.sketches.Gram):
     def directions(self, count, *, extra=0):
         return super().directions(min(count, self.width), extra=extra)
 
@@ -215,7 +215,7 @@ def test_every_check_has_something_that_it_catches():
     assert {name for _, name in BROKEN.values()} == {check.__name__ for check in CHECKS}
 
 
-class WithoutMatrix(sb.FrequentDirections):
+class WithoutMatrix(sb.sketches.FrequentDirections):
     """Nothing to hold the certificate against."""
 
     @property
@@ -223,17 +223,19 @@ class WithoutMatrix(sb.FrequentDirections):
         raise AttributeError("matrix")
 
     def directions(self, count, *, extra=0):
-        return sb.FrequentDirections.from_state(self.state()).directions(count, extra=extra)
+        return sb.sketches.FrequentDirections.from_state(self.state()).directions(
+            count, extra=extra
+        )
 
     def merge(self, other):
-        merged = sb.FrequentDirections.from_state(self.state())
+        merged = sb.sketches.FrequentDirections.from_state(self.state())
         if type(other) is not type(self):
             merged.merge(other)
-        merged.merge(sb.FrequentDirections.from_state(other.state()))
+        merged.merge(sb.sketches.FrequentDirections.from_state(other.state()))
         self.__dict__.update(merged.__dict__)
 
 
-class WithoutBound(sb.FrequentDirections):
+class WithoutBound(sb.sketches.FrequentDirections):
     @property
     def certificate(self):
         return math.inf if self.seen else 0.0

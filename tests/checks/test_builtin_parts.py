@@ -19,16 +19,16 @@ def test_features(kind, offset):
     rows = KINDS[kind][:80] + KINDS[kind].dtype.type(offset)
     skip = ["check_features_noise"] if kind == "float64" else []
     for features in (
-        sb.GaussianAffinity(rows[:30]),
-        sb.GaussianAffinity(rows[:30], 1e-3),
-        sb.GaussianAffinity(sb.centres(rows, 12), sb.all_pairs()),
-        sb.Linear.around(rows),
-        sb.Cosines.random(rows[:30], 20, spread=1.0),
-        sb.Cosines.stable(rows[:30], 20),
-        sb.Cosines.box(rows[:30], 20),
-        sb.Eigenfunctions.smoothest(rows[:60], 20),
-        sb.Eigenfunctions.heaviest(rows[:60], 20),
-        sb.Spheres.balanced(rows[:30], 20),
+        sb.features.GaussianAffinity(rows[:30]),
+        sb.features.GaussianAffinity(rows[:30], 1e-3),
+        sb.features.GaussianAffinity(sb.features.centres(rows, 12), sb.bandwidth.all_pairs()),
+        sb.features.Linear.around(rows),
+        sb.features.Cosines.random(rows[:30], 20, spread=1.0),
+        sb.features.Cosines.stable(rows[:30], 20),
+        sb.features.Cosines.box(rows[:30], 20),
+        sb.features.Eigenfunctions.smoothest(rows[:60], 20),
+        sb.features.Eigenfunctions.heaviest(rows[:60], 20),
+        sb.features.Spheres.balanced(rows[:30], 20),
     ):
         check_features(features, rows, skip=skip)
 
@@ -36,18 +36,20 @@ def test_features(kind, offset):
 ORTHONORMAL = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 5)))[0]
 GUIDE = ORTHONORMAL * np.arange(5.0, 0, -1) @ ORTHONORMAL.T
 SKETCHES = {
-    "gram": lambda: sb.Gram(8),
-    "gram raw": lambda: sb.Gram(8, centred=False),
-    "gram single": lambda: sb.Gram(8, single=True),
-    "frequent directions": lambda: sb.FrequentDirections(8, 4),
-    "frequent directions raw": lambda: sb.FrequentDirections(8, 4, centred=False),
-    "frequent directions as printed": lambda: sb.FrequentDirections(8, 4, 1, centred=False),
-    "frequent directions, nothing lost": lambda: sb.FrequentDirections(8, 20),
-    "frequent directions, not robust": lambda: sb.FrequentDirections(8, 4, robust=False),
-    "hadamard": lambda: sb.HadamardDirections(8, 4),
-    "hadamard, all whole": lambda: sb.HadamardDirections(8, 4, 200),
-    "guided": lambda: sb.SupervisedGram(GUIDE),
-    "fixed": lambda: sb.Fixed(ORTHONORMAL, np.arange(5.0, 0, -1)),
+    "gram": lambda: sb.sketches.Gram(8),
+    "gram raw": lambda: sb.sketches.Gram(8, centred=False),
+    "gram single": lambda: sb.sketches.Gram(8, single=True),
+    "frequent directions": lambda: sb.sketches.FrequentDirections(8, 4),
+    "frequent directions raw": lambda: sb.sketches.FrequentDirections(8, 4, centred=False),
+    "frequent directions as printed": lambda: sb.sketches.FrequentDirections(
+        8, 4, 1, centred=False
+    ),
+    "frequent directions, nothing lost": lambda: sb.sketches.FrequentDirections(8, 20),
+    "frequent directions, not robust": lambda: sb.sketches.FrequentDirections(8, 4, robust=False),
+    "hadamard": lambda: sb.sketches.HadamardDirections(8, 4),
+    "hadamard, all whole": lambda: sb.sketches.HadamardDirections(8, 4, 200),
+    "guided": lambda: sb.sketches.SupervisedGram(GUIDE),
+    "fixed": lambda: sb.sketches.Fixed(ORTHONORMAL, np.arange(5.0, 0, -1)),
 }
 
 
@@ -65,13 +67,13 @@ def test_sketch(name, kind):
 
 
 def test_sketch_of_a_single_column():
-    check_sketch(lambda: sb.Gram(1), ROWS[:50, :1])
+    check_sketch(lambda: sb.sketches.Gram(1), ROWS[:50, :1])
 
 
 def test_sketch_of_affinities():
-    rows = sb.GaussianAffinity(ROWS[:40])(ROWS[:120])
-    check_sketch(lambda: sb.FrequentDirections(40, 16), rows)
-    check_sketch(lambda: sb.Gram(40), rows)
+    rows = sb.features.GaussianAffinity(ROWS[:40])(ROWS[:120])
+    check_sketch(lambda: sb.sketches.FrequentDirections(40, 16), rows)
+    check_sketch(lambda: sb.sketches.Gram(40), rows)
 
 
 def test_directions_stay_orthonormal_down_to_the_rank_tolerance():
@@ -79,20 +81,23 @@ def test_directions_stay_orthonormal_down_to_the_rank_tolerance():
     left = np.linalg.qr(RNG.standard_normal((50, 20)))[0]
     right = np.linalg.qr(RNG.standard_normal((20, 20)))[0]
     graded = left * np.logspace(0, -6.8, 20) @ right.T
-    kit.check_sketch_directions(lambda: sb.Gram(20, centred=False), graded)
-    kit.check_sketch_directions(lambda: sb.FrequentDirections(20, 60, centred=False), graded)
+    kit.check_sketch_directions(lambda: sb.sketches.Gram(20, centred=False), graded)
+    kit.check_sketch_directions(
+        lambda: sb.sketches.FrequentDirections(20, 60, centred=False), graded
+    )
 
 
 METHODS = {
     **{
-        name: (lambda train, make=make: make(train, 6, seed=3)) for name, make in sb.METHODS.items()
+        name: (lambda train, make=make: make(train, 6, seed=3))
+        for name, make in sb.methods.METHODS.items()
     },
     "ssbc as printed": lambda train: sb.ssbc(train, 6, paper=True),
     "ssbc, random": lambda train: sb.ssbc(train, 6, rotation="random", whitening=1),
-    "osh, itq": lambda train: sb.osh(train, 3, rotation="itq"),
-    "ssh, labelled": lambda train: sb.ssh(train, 6, labels=np.arange(len(train)) % 4 - 1),
-    "frosh, itq": lambda train: sb.frosh(train, 3, rotation="itq"),
-    "semi_supervised, labels": lambda train: sb.semi_supervised(
+    "osh, itq": lambda train: sb.methods.osh(train, 3, rotation="itq"),
+    "ssh, labelled": lambda train: sb.methods.ssh(train, 6, labels=np.arange(len(train)) % 4 - 1),
+    "frosh, itq": lambda train: sb.methods.frosh(train, 3, rotation="itq"),
+    "semi_supervised, labels": lambda train: sb.methods.semi_supervised(
         train, 3, labels=np.arange(len(train)) % 4 - 1
     ),
 }
@@ -124,8 +129,10 @@ def test_learner_of_double_precision(name):
 
 def test_learner_of_frequent_directions_that_must_shrink():
     def factory():
-        features = sb.GaussianAffinity(ROWS[:40].astype(np.float32))
-        return sb.Learner(features, sb.FrequentDirections(40, 12), bits=6, prior=features.landmarks)
+        features = sb.features.GaussianAffinity(ROWS[:40].astype(np.float32))
+        return sb.Learner(
+            features, sb.sketches.FrequentDirections(40, 12), bits=6, prior=features.landmarks
+        )
 
     check_learner(factory, KINDS["float32"])
 
@@ -138,7 +145,9 @@ def test_too_few_rows_are_refused_since_the_checks_would_be_empty():
 def test_merging_samples_of_other_sizes_is_refused_whole():
     """A refused merge changes nothing, whatever it is that differs."""
     left, right = (
-        sb.Learner(sb.Linear(ROWS[0]), sb.Gram(8), bits=4, sample=size).learn(ROWS)
+        sb.Learner(sb.features.Linear(ROWS[0]), sb.sketches.Gram(8), bits=4, sample=size).learn(
+            ROWS
+        )
         for size in (100, 200)
     )
     with pytest.raises(MergeError):

@@ -68,10 +68,12 @@ def test_all_ways_of_telling_give_the_same_model(
     assert done.code == 0, done.err
     assert kept(tmp_path / verb).items() >= TUNED.items()
     model = sb.load(tmp_path / verb / "model.safetensors")
-    landmarks = sb.centres(mixture(600)[:400].astype(float), 40)
+    landmarks = sb.features.centres(mixture(600)[:400].astype(float), 40)
     assert (model.whitening, model.rotation) == (0.25, "random")
     np.testing.assert_array_equal(model.features.landmarks, landmarks)
-    assert model.features.bandwidth == pytest.approx(4 * sb.nearest(30).of(landmarks), rel=1e-12)
+    assert model.features.bandwidth == pytest.approx(
+        4 * sb.bandwidth.nearest(30).of(landmarks), rel=1e-12
+    )
 
 
 USUAL = {"whitening": 0.5, "rotation": "itq", "landmarks_by": "uniform"}

@@ -73,7 +73,7 @@ def check(model, told):
     if told["method"] == "linear":
         assert isinstance(model.features, Linear)
         return
-    usual = sb.nearest(30).of(model.features.landmarks)
+    usual = sb.bandwidth.nearest(30).of(model.features.landmarks)
     assert model.features.width == told.get("n_landmarks", 500)
     assert model.features.bandwidth == pytest.approx(told["bandwidth_factor"] * usual)
 

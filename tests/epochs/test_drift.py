@@ -120,7 +120,7 @@ def test_renew_draws_landmarks_from_all_rows_and_stands_for_all_of_them():
 def test_the_certificate_bounds_the_sample_and_what_follows():
     rows = moving(count=4000)
     learner = sb.ssbc(rows[:100], bits=4, epsilon=0.5, epochs="never", seed=0)
-    learner._sketch = sb.FrequentDirections(100, 12, like=learner.features.like)
+    learner._sketch = sb.sketches.FrequentDirections(100, 12, like=learner.features.like)
     learner._prior = learner._sketch.fresh()
     learner.learn(rows[:2000]).renew()
     learner.learn(rows[2000:])
@@ -136,7 +136,7 @@ def test_the_certificate_bounds_the_sample_and_what_follows():
 def test_what_cannot_be_renewed_is_refused_and_nothing_changes():
     rows = moving()
     with pytest.raises(InputError, match=r"Linear features have no landmarks.*epochs='never'"):
-        sb.itq(rows[:100], bits=4).renew()
+        sb.methods.itq(rows[:100], bits=4).renew()
     learner = sb.ssbc(rows[:100], bits=16, rotation="none", epochs="never").learn(rows)
     with pytest.raises(InputError, match="too few to draw 100 landmarks"):
         learner.renew()
@@ -167,7 +167,7 @@ def test_centres_are_judged_by_rows_like_those_to_come():
     """Centres lie closer together than rows in many columns: by them every row looks strange."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((12000, 40), dtype=np.float32)
-    landmarks = sb.centres(rows[:1000], 100, seed=0).astype(np.float32)
+    landmarks = sb.features.centres(rows[:1000], 100, seed=0).astype(np.float32)
     judged = sb.ssbc(landmarks, 16, epochs="auto", reference=rows[1000:2000]).learn(rows[2000:])
     assert judged.epoch == 0
     assert sb.ssbc(landmarks, 16, epochs="auto").learn(rows[2000:]).epoch > 0

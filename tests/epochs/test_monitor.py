@@ -16,7 +16,7 @@ def cloud(count, shift=0.0, seed=0):
 
 
 def features_of(count=MARKS):
-    return sb.GaussianAffinity(cloud(count))
+    return sb.features.GaussianAffinity(cloud(count))
 
 
 def projection_of(features, bits=6):
@@ -74,7 +74,9 @@ def test_a_change_is_dated_to_where_evidence_began_and_settles_once(shift):
     count = min(due - CHUNK * (quiet + 1), 4 * MARKS)
     assert watch.widening == WIDER
     assert np.array_equal(watch.since(), rows[due - count : due])
-    watch.begin(sb.GaussianAffinity(cloud(MARKS, shift, seed=9)), cloud(MARKS, shift, seed=9))
+    watch.begin(
+        sb.features.GaussianAffinity(cloud(MARKS, shift, seed=9)), cloud(MARKS, shift, seed=9)
+    )
     if count == 4 * MARKS:
         assert watch.widening == 1
         return
@@ -109,7 +111,7 @@ def test_landmarks_are_wider_while_a_change_goes_on_and_then_no_more():
     while done < len(rows):
         done += len(learner.learn_and_encode(rows[done:], learner.coder()))
         landmarks = learner.features.landmarks
-        wide = learner.features.bandwidth / sb.nearest(30).of(landmarks)
+        wide = learner.features.bandwidth / sb.bandwidth.nearest(30).of(landmarks)
         epochs.append((learner.epoch, round(wide, 6), int((landmarks.mean(axis=1) > 1.5).sum())))
     new = int(0.75 * MARKS)
     assert [epoch[:2] for epoch in epochs] == [(1, WIDER), (2, 1.0), (2, 1.0)]

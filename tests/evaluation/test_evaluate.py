@@ -99,11 +99,11 @@ def test_equal_rows_count_as_equally_near(learner):
 
 @pytest.mark.parametrize("method", ["osh", "frosh", "pcah", "itq", "rff_fd", "lsh", "mdsh"])
 def test_every_kind_of_sketch_has_other_lengths(method):
-    learner = sb.METHODS[method](BASE[:200], 8).learn(BASE)
+    learner = sb.methods.METHODS[method](BASE[:200], 8).learn(BASE)
     shorter = resized(learner, 4).learn(BASE).coder()
     assert shorter.encode(BASE).bits == 4
     if method in ("pcah", "itq", "rff_fd"):
-        expected = sb.METHODS[method](BASE[:200], 4).learn(BASE).coder()
+        expected = sb.methods.METHODS[method](BASE[:200], 4).learn(BASE).coder()
         assert shorter.encode(BASE) == expected.encode(BASE)
     if method in ("lsh", "mdsh"):  # fixed directions: the first of them
         whole = learner.coder().encode(BASE).unpack()
@@ -111,15 +111,15 @@ def test_every_kind_of_sketch_has_other_lengths(method):
 
 
 def test_a_sketch_grows_with_the_bits():
-    sketch = sb.FrequentDirections(40, 20, half_life=50)
+    sketch = sb.sketches.FrequentDirections(40, 20, half_life=50)
     longer = sketch_for(sketch, 20, 10)
     assert (longer.size, longer.spare, longer.half_life) == (40, 40, 50)
-    paper = sketch_for(sb.FrequentDirections(40, 20, 1, centred=False), 5, 10)
+    paper = sketch_for(sb.sketches.FrequentDirections(40, 20, 1, centred=False), 5, 10)
     assert (paper.size, paper.spare, paper.centred) == (10, 1, False)
 
 
 def test_fixed_directions_cannot_be_more():
-    learner = sb.lsh(BASE[:200], 8)
+    learner = sb.methods.lsh(BASE[:200], 8)
     found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(4, 16))
     assert found.lengths[0].recall
     assert "fixed when it was built" in found.lengths[-1].reason

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from streambits import GaussianAffinity, nearest
 from streambits.errors import InputError
+from streambits.features import GaussianAffinity
+from streambits.features.bandwidth import nearest
 
 
 def direct(rows, landmarks, bandwidth):

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
-from streambits import Bandwidth, all_pairs, nearest
 from streambits.errors import InputError
+from streambits.features.bandwidth import Bandwidth, all_pairs, nearest
 
 
 @given(st.integers(0, 1000), st.integers(2, 60), st.integers(1, 40), st.sampled_from([1, 2]))

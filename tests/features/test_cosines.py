@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits import Cosines
 from streambits.checks import check_features
 from streambits.errors import InputError
+from streambits.features import Cosines
 
 
 def parts(inputs=4, count=7, dtype=np.float64):
@@ -39,7 +39,7 @@ def test_products_of_random_fourier_features_are_half_the_affinity(mixture, band
 
 
 def test_the_default_bandwidth_is_that_of_the_paper(train):
-    explicit = Cosines.random(train, 9, sb.nearest(30).of(train), seed=2)
+    explicit = Cosines.random(train, 9, sb.bandwidth.nearest(30).of(train), seed=2)
     assert np.allclose(explicit.frequencies, Cosines.random(train, 9, seed=2).frequencies)
     assert not np.allclose(explicit.frequencies, Cosines.random(train, 9, seed=3).frequencies)
     assert not np.any(explicit.offsets)
@@ -50,7 +50,10 @@ def test_the_default_bandwidth_is_that_of_the_paper(train):
 
 def test_stable_stripes_are_the_parity_of_a_floor(mixture):
     train = mixture(60, dtype=np.float64)
-    rows, width = mixture(200, seed=3, dtype=np.float64), 4 * sb.nearest(30).distance(train)
+    rows, width = (
+        mixture(200, seed=3, dtype=np.float64),
+        4 * sb.bandwidth.nearest(30).distance(train),
+    )
     features = Cosines.stable(train, 12, seed=7)
     rng = np.random.default_rng(7)
     planes, starts = rng.standard_normal((8, 12)), rng.uniform(0, 1, 12) * width
@@ -158,7 +161,7 @@ def test_a_constant_sample_has_no_box():
 
 
 @pytest.mark.parametrize("value", [1e-18, 0.1, 1e30, 1e-200])
-@pytest.mark.parametrize("method", [sb.sh, sb.ssh, sb.mdsh])
+@pytest.mark.parametrize("method", [sb.methods.sh, sb.methods.ssh, sb.methods.mdsh])
 def test_equal_rows_are_refused_though_their_mean_is_rounded(method, value):
     for count in range(2, 60, 7):
         with pytest.raises(InputError, match="equal"):

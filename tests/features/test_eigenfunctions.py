@@ -3,10 +3,9 @@ import pytest
 import scipy.linalg
 
 import streambits as sb
-from streambits import Eigenfunctions
 from streambits.checks import check_features
 from streambits.errors import InputError
-from streambits.features import class_functions
+from streambits.features import Eigenfunctions, class_functions
 from streambits.features.eigenfunctions import modes_of
 
 UNIFORM = np.linspace(0, 1, 5001)
@@ -92,7 +91,7 @@ def test_tables_are_interpolated_along_their_directions():
 
 def test_smoothest_functions_are_those_of_the_smallest_eigenvalues(mixture):
     train = mixture(500, dtype=np.float64)
-    bandwidth = sb.nearest(30).of(train)
+    bandwidth = sb.bandwidth.nearest(30).of(train)
     centred = train - train.mean(axis=0)
     components = np.linalg.svd(centred, full_matrices=False)[2]
     all_modes = [modes_of(centred @ axis, bandwidth) for axis in components]
@@ -109,7 +108,7 @@ def test_smoothest_functions_are_those_of_the_smallest_eigenvalues(mixture):
 
 def test_heaviest_functions_have_normalised_weights_and_median_zero(mixture):
     train = mixture(500, width=30, dtype=np.float64)
-    wide = sb.nearest(30) / 8
+    wide = sb.bandwidth.nearest(30) / 8
     plain = Eigenfunctions.smoothest(train, 24, wide)
     features = Eigenfunctions.heaviest(train, 24, wide)
     assert np.allclose(features.weights, plain.weights / plain.weights[0])

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from streambits import centres
 from streambits.errors import InputError
+from streambits.features import centres
 
 NUMBERED = np.arange(500.0)[:, None] * [1.0, -1.0]
 

@@ -2,8 +2,8 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from streambits import Linear
 from streambits.errors import InputError
+from streambits.features import Linear
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

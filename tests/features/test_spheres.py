@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from streambits import Spheres
 from streambits.checks import check_features
+from streambits.features import Spheres
 
 
 def test_features_are_positive_inside_a_ball():

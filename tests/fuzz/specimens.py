@@ -277,7 +277,7 @@ def prepare():
 
 
 def learners(root):
-    for name, method in sb.METHODS.items():
+    for name, method in sb.methods.METHODS.items():
         folder = _folder(root, f"learner-{name}")
         extra = {"labels": (rows(40)[:, 0] > 1).astype(int)} if name == "semi_supervised" else {}
         for file, part in (("model", rows()), ("other", rows(seed=3))):

@@ -76,8 +76,8 @@ def test_fit_gives_the_codes_of_ssbc(dtype):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"bandwidth": 4 * sb.nearest(10)},
-        {"bandwidth": sb.all_pairs(), "whitening": 0.0, "rotation": "random"},
+        {"bandwidth": 4 * sb.bandwidth.nearest(10)},
+        {"bandwidth": sb.bandwidth.all_pairs(), "whitening": 0.0, "rotation": "random"},
         {"bandwidth": 0.3, "rotation": "none"},
         {"paper": True},
     ],
@@ -100,6 +100,7 @@ def test_partial_fit_over_any_split_is_fit(cuts):
     assert parts.learner_.seen == len(ROWS)
 
 
+@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 def test_epochs_follow_a_stream_that_moves():
     """Warnings are errors here: with epochs there is nothing to warn of."""
     moved = np.concatenate([ROWS, ROWS + 4])
@@ -200,7 +201,9 @@ def test_an_unfitted_model_says_so():
 
 
 def test_clone_and_pickle():
-    model = SSBC(16, landmarks=ROWS[:60], bandwidth=sb.nearest(5), random_state=0).fit(ROWS)
+    model = SSBC(16, landmarks=ROWS[:60], bandwidth=sb.bandwidth.nearest(5), random_state=0).fit(
+        ROWS
+    )
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.partial_fit(ROWS).encode(ROWS) == model.partial_fit(ROWS).encode(ROWS)
     copy = clone(model)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.describe import describe
 from streambits.errors import InputError, MergeError, StorageError
 from streambits.io.codes import open_codes
 from streambits.io.rows import open_source
+from streambits.jobs.describe import describe
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import JobPlan, run_job
 from streambits.jobs.models import merge_models, open_model, open_model_of

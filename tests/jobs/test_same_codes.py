@@ -91,7 +91,7 @@ def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--method", method]
     jobs.whole([*command, "--out", tmp_path / "job"])
-    learner = sb.METHODS[method](sb.reservoir([rows[:400]], 40), 8)
+    learner = sb.methods.METHODS[method](sb.reservoir([rows[:400]], 40), 8)
     assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.CoderSet())
 
 

@@ -15,7 +15,7 @@ from streambits.methods.settings import LEARNED, MethodSettings, Settings
 def test_each_setting_reaches_the_learner(rows):
     settings = Settings(8, n_landmarks=40, whitening=0.25, rotation="random", bandwidth_factor=4.0)
     learner = settings.learner([rows[:400]])
-    usual = sb.nearest(30).of(learner.features.landmarks)
+    usual = sb.bandwidth.nearest(30).of(learner.features.landmarks)
     assert (learner.whitening, learner.rotation) == (0.25, "random")
     assert learner.features.bandwidth == pytest.approx(4 * usual, rel=1e-12)
 
@@ -23,7 +23,7 @@ def test_each_setting_reaches_the_learner(rows):
 def test_a_factor_holds_for_later_epochs_too(rows):
     learner = Settings(8, n_landmarks=40, bandwidth_factor=4.0).learner([rows[:400]])
     learner.learn(100 * rows).renew()
-    usual = sb.nearest(30).of(learner.features.landmarks)
+    usual = sb.bandwidth.nearest(30).of(learner.features.landmarks)
     assert learner.features.bandwidth == pytest.approx(4 * usual, rel=1e-12)
 
 
@@ -38,7 +38,9 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
         )
         np.testing.assert_array_equal(drawn, sb.reservoir([rows[:400]], 40, seed=3))
         np.testing.assert_array_equal(also, drawn)
-        np.testing.assert_array_equal(found, sb.centres(rows[:400].astype(float), 40, seed=3))
+        np.testing.assert_array_equal(
+            found, sb.features.centres(rows[:400].astype(float), 40, seed=3)
+        )
 
 
 def test_few_rows_are_their_own_centres(rows):

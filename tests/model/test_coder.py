@@ -6,8 +6,9 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import streambits as sb
-from streambits import Coder, Codes, GaussianAffinity, Linear
+from streambits import Coder, Codes
 from streambits.errors import InputError, ReachWarning
+from streambits.features import GaussianAffinity, Linear
 from streambits.model.projection import Projection
 
 

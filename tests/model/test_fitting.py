@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
 
-from streambits import Gram
 from streambits.model.projection import Fitting, Projection
 from streambits.model.rotations import ROTATIONS
+from streambits.sketches import Gram
 
 
 def sketched(rows):

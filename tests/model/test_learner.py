@@ -9,10 +9,12 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
-from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
+from streambits import Learner
 from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError, ReachWarning
 from streambits.evaluation.bits import bits_changed
+from streambits.features import GaussianAffinity, Linear
+from streambits.sketches import FrequentDirections, Gram
 
 
 def affinities(rows, features):

@@ -5,9 +5,11 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import streambits as sb
-from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
+from streambits import Learner
 from streambits.errors import MergeError
 from streambits.evaluation.bits import bits_changed
+from streambits.features import GaussianAffinity, Linear
+from streambits.sketches import FrequentDirections, Gram
 
 
 def affinities(rows, features):

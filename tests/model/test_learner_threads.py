@@ -11,8 +11,10 @@ import pytest
 
 import streambits as sb
 from forks import in_child
-from streambits import GaussianAffinity, Gram, Learner
+from streambits import Learner
 from streambits.errors import ForkError
+from streambits.features import GaussianAffinity
+from streambits.sketches import Gram
 
 ROWS = np.random.default_rng(0).normal(size=(32_000, 8)).astype(np.float32)
 

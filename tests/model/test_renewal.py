@@ -31,7 +31,7 @@ def test_no_landmark_is_drawn_twice_while_there_are_others():
 
 def test_a_rebuilt_sketch_stands_for_all_rows_seen():
     learner = sb.ssbc(cloud(50), bits=8, seed=0).learn(cloud(3000, 1))
-    sketch, features = learner.sketch, sb.GaussianAffinity(cloud(50, 3))
+    sketch, features = learner.sketch, sb.features.GaussianAffinity(cloud(50, 3))
     sample, none = cloud(500, 2), cloud(0)
     new = rebuilt(sketch, features, sample, none)
     assert (new.seen, new.weight) == (3000, pytest.approx(3000))
@@ -42,6 +42,6 @@ def test_a_rebuilt_sketch_stands_for_all_rows_seen():
 
 
 def test_only_landmarks_can_be_drawn_again():
-    assert renewable(sb.GaussianAffinity(cloud(5))).width == 5
+    assert renewable(sb.features.GaussianAffinity(cloud(5))).width == 5
     with pytest.raises(InputError, match="Linear features have no landmarks"):
-        renewable(sb.itq(cloud(50), bits=2).features)
+        renewable(sb.methods.itq(cloud(50), bits=2).features)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streambits.model.rotations import (
     ease,
-    itq,
+    itq_rotation,
     itq_steps,
     procrustes,
     random_rotation,
@@ -52,14 +52,16 @@ def test_itq_finds_the_corners_of_a_turned_cube():
     rng = np.random.default_rng(0)
     corners = np.where(rng.random((400, 4)) > 0.5, 1.0, -1.0)
     turn = random_rotation(4, corners, 5)
-    losses = [quantisation_loss(corners @ turn, itq(corners @ turn, seed)) for seed in range(5)]
+    losses = [
+        quantisation_loss(corners @ turn, itq_rotation(corners @ turn, seed)) for seed in range(5)
+    ]
     assert min(losses) < 1e-6
 
 
 def test_itq_of_one_seed_is_one_rotation():
     projected = np.random.default_rng(0).standard_normal((40, 5))
-    assert np.array_equal(itq(projected, 3), itq(projected, 3))
-    assert not np.array_equal(itq(projected, 3), itq(projected, 4))
+    assert np.array_equal(itq_rotation(projected, 3), itq_rotation(projected, 3))
+    assert not np.array_equal(itq_rotation(projected, 3), itq_rotation(projected, 4))
 
 
 @given(st.integers(0, 1000), st.integers(1, 7))
@@ -82,7 +84,7 @@ def test_strict_arrays_give_the_same_rotations():
     assert np.array_equal(
         np.asarray(random_rotation(5, there, 1)), random_rotation(5, projected, 1)
     )
-    assert np.allclose(np.asarray(itq(there, 1)), itq(projected, 1))
+    assert np.allclose(np.asarray(itq_rotation(there, 1)), itq_rotation(projected, 1))
 
 
 spectra = st.lists(st.floats(0, 1e6), min_size=1, max_size=40).map(np.array)
@@ -119,7 +121,7 @@ def test_a_step_of_itq_turns_towards_the_corners_that_the_rows_are_nearest_to(se
 @pytest.mark.parametrize("seed", range(5))
 def test_easing_goes_a_tenth_of_the_way_to_the_next_step(seed):
     projected = np.random.default_rng(seed).standard_normal((60, 5)) * [3, 2, 2, 1, 1]
-    start = itq(projected, seed, steps=3)
+    start = itq_rotation(projected, seed, steps=3)
     (ahead,) = itq_steps(projected, start, 1)
     eased = ease(projected, start)
     assert_orthogonal(eased)

@@ -127,15 +127,15 @@ def test_default_has_no_such_bit():
 def test_one_row_freed_at_a_time_costs_an_svd_a_row(monkeypatch):
     """'Once B is full, SSBC takes svd of B': n - l + 1 times; spare rows save them (7)."""
     count = []
-    shrink = sb.FrequentDirections._shrink
+    shrink = sb.sketches.FrequentDirections._shrink
     monkeypatch.setattr(
-        sb.FrequentDirections, "_shrink", lambda self: (count.append(1), shrink(self))
+        sb.sketches.FrequentDirections, "_shrink", lambda self: (count.append(1), shrink(self))
     )
     rows = np.random.default_rng(0).random((500, 30))
     errors = []
     for spare, svds in ((1, 500 - 10 + 1), (10, (500 - 9) // 10)):
         count.clear()
-        sketch = sb.FrequentDirections(30, 10, spare, centred=False)
+        sketch = sb.sketches.FrequentDirections(30, 10, spare, centred=False)
         sketch.update(rows)
         assert len(count) == svds
         errors.append(np.linalg.norm(rows.T @ rows - sketch.matrix.T @ sketch.matrix, 2))

@@ -13,7 +13,7 @@ def test_affinities_are_those_of_the_double_loop(sigma, dtype, precision, litera
     rng = np.random.default_rng(0)
     train, test = (rng.random((n, 6)).astype(dtype) for n in (15, 40))
     wanted = [literal.gaussian_affinity(q, train.astype(float), sigma) for q in test.astype(float)]
-    found = sb.GaussianAffinity(train, sigma)(test)
+    found = sb.features.GaussianAffinity(train, sigma)(test)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, wanted, rtol=precision, atol=1e-37)
 
@@ -21,7 +21,7 @@ def test_affinities_are_those_of_the_double_loop(sigma, dtype, precision, litera
 def test_affinity_to_itself_is_one_and_symmetric():
     """w(p, p) = exp(0) = 1 (used by Lemma 1), and W is symmetric (used by Lemma 2)."""
     points = np.random.default_rng(0).standard_normal((50, 4))
-    w = sb.GaussianAffinity(points)(points)
+    w = sb.features.GaussianAffinity(points)(points)
     np.testing.assert_allclose(np.diag(w), 1, atol=1e-13)
     np.testing.assert_allclose(w, w.T, rtol=1e-12)
     assert (w > 0).all()
@@ -34,8 +34,8 @@ def test_both_printed_denominators():
     distances = np.sqrt(((train[:, None] - train) ** 2).sum(axis=2))
     sigma = np.sort(distances, axis=1)[:, 30].mean()
     squares = ((q - train) ** 2).sum(axis=1)
-    by_sigma = sb.GaussianAffinity(train, sb.nearest(30, power=1))(q)[0]
-    by_square = sb.GaussianAffinity(train, sb.nearest(30))(q)[0]
+    by_sigma = sb.features.GaussianAffinity(train, sb.bandwidth.nearest(30, power=1))(q)[0]
+    by_square = sb.features.GaussianAffinity(train, sb.bandwidth.nearest(30))(q)[0]
     np.testing.assert_allclose(by_sigma, np.exp(-squares / sigma), rtol=1e-10)
     np.testing.assert_allclose(by_square, np.exp(-squares / sigma**2), rtol=1e-10)
 
@@ -45,7 +45,7 @@ def test_only_the_square_has_the_right_unit():
     train = np.random.default_rng(0).standard_normal((60, 4))
     for power, same in ((2, True), (1, False)):
         metres, feet = (
-            sb.GaussianAffinity(rows, sb.nearest(30, power=power))(rows)
+            sb.features.GaussianAffinity(rows, sb.bandwidth.nearest(30, power=power))(rows)
             for rows in (train, 3.28084 * train)
         )
         assert np.allclose(metres, feet) == same
@@ -54,6 +54,6 @@ def test_only_the_square_has_the_right_unit():
 def test_sigma_is_the_threshold_between_near_and_far():
     """Section 3.1: points at distance sigma have affinity 1/e."""
     train = np.random.default_rng(0).standard_normal((60, 4))
-    sigma = sb.nearest(30).distance(train)
+    sigma = sb.bandwidth.nearest(30).distance(train)
     q = train[:1] + np.array([[sigma, 0, 0, 0]])
-    assert sb.GaussianAffinity(train)(q)[0, 0] == pytest.approx(np.exp(-1))
+    assert sb.features.GaussianAffinity(train)(q)[0, 0] == pytest.approx(np.exp(-1))

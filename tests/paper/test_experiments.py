@@ -20,31 +20,31 @@ def train():
 def test_sigma_30(train):
     """'the average distance of all train datapoints to their 30-th nearest neighbour'."""
     sigma = np.sort(squareform(pdist(train)), axis=1)[:, 30].mean()  # column 0 is the point itself
-    assert sb.nearest(30).distance(train) == pytest.approx(sigma, rel=1e-12)
-    assert sb.nearest(30).of(train) == pytest.approx(sigma**2, rel=1e-12)
-    assert sb.nearest(30, power=1).of(train) == pytest.approx(sigma, rel=1e-12)
-    assert sb.GaussianAffinity(train).bandwidth == pytest.approx(sigma**2, rel=1e-12)
+    assert sb.bandwidth.nearest(30).distance(train) == pytest.approx(sigma, rel=1e-12)
+    assert sb.bandwidth.nearest(30).of(train) == pytest.approx(sigma**2, rel=1e-12)
+    assert sb.bandwidth.nearest(30, power=1).of(train) == pytest.approx(sigma, rel=1e-12)
+    assert sb.features.GaussianAffinity(train).bandwidth == pytest.approx(sigma**2, rel=1e-12)
 
 
 def test_sigma_all(train):
     """'the average of all pairs distance in training set (sigma_all)'."""
     sigma = pdist(train).mean()
-    assert sb.all_pairs().distance(train) == pytest.approx(sigma, rel=1e-12)
-    assert sb.all_pairs().of(train) == pytest.approx(sigma**2, rel=1e-12)
-    assert sb.all_pairs(power=1).of(train) == pytest.approx(sigma, rel=1e-12)
+    assert sb.bandwidth.all_pairs().distance(train) == pytest.approx(sigma, rel=1e-12)
+    assert sb.bandwidth.all_pairs().of(train) == pytest.approx(sigma**2, rel=1e-12)
+    assert sb.bandwidth.all_pairs(power=1).of(train) == pytest.approx(sigma, rel=1e-12)
 
 
 def test_a_quarter_of_sigma_30(train):
     """'sigma_30 / 4': a factor applies to the denominator, so it is / 4 of sigma, / 16 squared."""
     sigma = np.sort(squareform(pdist(train)), axis=1)[:, 30].mean() / 4
-    assert (sb.nearest(30, power=1) / 4).of(train) == pytest.approx(sigma, rel=1e-12)
-    assert (sb.nearest(30) / 16).of(train) == pytest.approx(sigma**2, rel=1e-12)
+    assert (sb.bandwidth.nearest(30, power=1) / 4).of(train) == pytest.approx(sigma, rel=1e-12)
+    assert (sb.bandwidth.nearest(30) / 16).of(train) == pytest.approx(sigma**2, rel=1e-12)
 
 
 def test_thresholds_survive_an_offset(train):
     """Distances of far-away data come from expanded squares; the oracle's do not."""
     moved = train + 1e6
-    assert sb.nearest(30).distance(moved) == pytest.approx(
+    assert sb.bandwidth.nearest(30).distance(moved) == pytest.approx(
         np.sort(squareform(pdist(moved)), axis=1)[:, 30].mean(), rel=1e-9
     )
 
@@ -192,8 +192,11 @@ def score(learner, rows, sigma):
 def test_codes_beat_lsh_on_uniform():
     """'SSBC ... compared with LSH': coarse, MAP at sigma_30, 32 bits."""
     train, rows = datasets.stream("uniform", 200, 3000)
-    sigma = sb.nearest(30).distance(train)
-    ours, lsh = score(sb.ssbc(train, 32), rows, sigma), score(sb.lsh(train, 32), rows, sigma)
+    sigma = sb.bandwidth.nearest(30).distance(train)
+    ours, lsh = (
+        score(sb.ssbc(train, 32), rows, sigma),
+        score(sb.methods.lsh(train, 32), rows, sigma),
+    )
     assert ours > 0.85
     assert ours > 1.3 * lsh
 
@@ -205,6 +208,6 @@ def test_training_set_must_be_a_uniform_sample():
     rows = datasets.uniform(0)[:3000]
     rows = rows[np.argsort(rows[:, 0])]
     drawn = sb.reservoir([rows], 100)
-    sigma = sb.nearest(30).distance(drawn)
+    sigma = sb.bandwidth.nearest(30).distance(drawn)
     prefix, uniform = (score(sb.ssbc(train, 24), rows, sigma) for train in (rows[:100], drawn))
     assert uniform > 1.5 * prefix

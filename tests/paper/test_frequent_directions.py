@@ -30,7 +30,7 @@ def sorted_rows(rng):
 
 def affinities(rng):
     points = rng.random((300, 3))
-    return sb.GaussianAffinity(points[:20])(points)
+    return sb.features.GaussianAffinity(points[:20])(points)
 
 
 DATA = [noise, low_rank, graded, one_by_one, sorted_rows, affinities]
@@ -38,7 +38,7 @@ SIZES = [2, 5, 10, 19]
 
 
 def sketched(rows, size, spare, *, centred=False):
-    sketch = sb.FrequentDirections(rows.shape[1], size, spare, centred=centred)
+    sketch = sb.sketches.FrequentDirections(rows.shape[1], size, spare, centred=centred)
     sketch.update(rows)
     return sketch
 
@@ -73,7 +73,7 @@ def test_certificate_holds_while_running(make, size):
     """0 <= A'A - B'B <= Delta I after every batch: what is proven, always (PAPER-NOTES 10)."""
     rows = make(np.random.default_rng(1))
     for centred in (False, True):
-        sketch = sb.FrequentDirections(20, size, centred=centred)
+        sketch = sb.sketches.FrequentDirections(20, size, centred=centred)
         for end in range(25, 301, 25):
             sketch.update(rows[end - 25 : end])
             seen = rows[:end] - centred * rows[:end].mean(axis=0)
@@ -126,7 +126,7 @@ def test_merging_adds_certificates(make, spare):
 
 def test_space_is_that_of_b():
     """'maintains a sketch B in R^(l x d)': l x d numbers when one row is freed at a time."""
-    sketch = sb.FrequentDirections(100, 12, 1, centred=False)
+    sketch = sb.sketches.FrequentDirections(100, 12, 1, centred=False)
     before = sketch.nbytes
     assert 8 * 12 * 100 <= before <= 8 * 13 * 100
     sketch.update(np.random.default_rng(0).random((500, 100)))

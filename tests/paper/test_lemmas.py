@@ -16,7 +16,7 @@ SIGMA = 0.5
 
 
 def affinity(points, sigma=SIGMA):
-    return sb.GaussianAffinity(points, sigma)(points)
+    return sb.features.GaussianAffinity(points, sigma)(points)
 
 
 def spectral(matrix):
@@ -76,7 +76,7 @@ def test_corollary_1(w):
 
 def sampled(points, chosen, scale):
     """What: affinities of all points to the chosen ones, rescaled."""
-    return scale * sb.GaussianAffinity(points[list(chosen)], SIGMA)(points)
+    return scale * sb.features.GaussianAffinity(points[list(chosen)], SIGMA)(points)
 
 
 def test_lemma_2_expectation(points):
@@ -115,7 +115,7 @@ def test_lemma_2_error_falls_with_m(points):
 def hat(points):
     """What for 20 landmarks, rows in a sorted order; a wide kernel, as sigma_30 often is."""
     ordered = points[np.argsort(points[:, 0])] / 3
-    return math.sqrt(300 / 20) * sb.GaussianAffinity(ordered[::15], 1.0)(ordered)
+    return math.sqrt(300 / 20) * sb.features.GaussianAffinity(ordered[::15], 1.0)(ordered)
 
 
 def test_lemma_3_false_step_is_the_condition_number(hat):
@@ -130,7 +130,7 @@ def test_lemma_3_false_step_is_the_condition_number(hat):
 
 def test_lemma_3_the_step_is_not_saved_by_the_matrices_at_hand(hat):
     """||W (B'B - W'W) W^+|| does exceed ||B'B - W'W|| for a sketch of real affinities."""
-    sketch = sb.FrequentDirections(20, 4, 1, centred=False)
+    sketch = sb.sketches.FrequentDirections(20, 4, 1, centred=False)
     sketch.update(hat)
     difference = sketch.matrix.T @ sketch.matrix - hat.T @ hat
     conjugated = hat @ difference @ np.linalg.pinv(hat, rcond=1e-12)
@@ -139,7 +139,7 @@ def test_lemma_3_the_step_is_not_saved_by_the_matrices_at_hand(hat):
 
 def test_lemma_3_what_does_hold(hat):
     """||B'B - W'W||_2 <= ||W||_F^2 / l, and at most the certificate: proven, and checked here."""
-    sketch = sb.FrequentDirections(20, 4, 1, centred=False)
+    sketch = sb.sketches.FrequentDirections(20, 4, 1, centred=False)
     sketch.update(hat)
     error = spectral(hat.T @ hat - sketch.matrix.T @ sketch.matrix)
     assert 0 < error <= sketch.certificate <= np.sum(hat**2) / 4

@@ -21,8 +21,8 @@ def test_hamming_affinity(rows):
 
 
 def _coordinates(rows, whitening, bits):
-    features = sb.GaussianAffinity(rows, 0.3)
-    sketch = sb.Gram(len(rows), centred=False)
+    features = sb.features.GaussianAffinity(rows, 0.3)
+    sketch = sb.sketches.Gram(len(rows), centred=False)
     options = {"bits": bits, "whitening": whitening, "rotation": "none", "steady": False}
     return sb.Learner(features, sketch, **options).learn(rows).coder().project(rows)
 
@@ -52,7 +52,7 @@ def test_the_printed_projection_keeps_w_squared_instead(rows):
 
 def test_best_rank_k_approximation_is_an_argmin(rows):
     """Section 2 prints 'A_k = argmax ||A - C||_F'; it is the argmin (PAPER-NOTES 13)."""
-    sketch = sb.Gram(4, centred=False)
+    sketch = sb.sketches.Gram(4, centred=False)
     sketch.update(rows)
     vectors = sketch.directions(2).vectors
     loss = np.linalg.norm(rows - rows @ vectors @ vectors.T)

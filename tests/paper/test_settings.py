@@ -126,7 +126,7 @@ def test_online_codes_of_the_paper_do_not_compare_and_ours_do():
     With fixed signs, vectors of close singular values still swap. Ours are turned to match.
     """
     train, rows = datasets.stream("uniform", 400, 1600)
-    sigma = sb.nearest(30).distance(train)
+    sigma = sb.bandwidth.nearest(30).distance(train)
     paper, ours = sb.ssbc(train, 24, paper=True), sb.ssbc(train, 24)
     fixed, bare = (score(codes, rows, sigma) for codes in turning(paper, rows, 100))
     paper_end = score(paper.coder().encode(rows), rows, sigma)

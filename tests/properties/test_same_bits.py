@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
-from streambits import Codes, GaussianAffinity, Gram, Learner
+from streambits import Codes, Learner
+from streambits.features import GaussianAffinity
+from streambits.sketches import Gram
 
 SIZES = (1, 7, 256, 4096)
 splits = st.lists(st.integers(0, 5000), max_size=10).map(sorted)
@@ -61,7 +63,7 @@ def test_any_split_gives_the_same_learner_of_either_sketch(kind, cuts, seed, mix
     features = GaussianAffinity(rows[:30])
 
     def learner():
-        sketch = Gram(30) if kind == "gram" else sb.FrequentDirections(30, 12)
+        sketch = Gram(30) if kind == "gram" else sb.sketches.FrequentDirections(30, 12)
         return Learner(features, sketch, bits=6, seed=seed)
 
     whole, parted = learner().learn(rows), learner()
@@ -131,7 +133,7 @@ def test_rows_within_rounding_of_a_threshold_have_that_code_in_another_library(
 
 
 def test_duplicates_of_the_mean_have_one_code_by_lsh(train, rows, parts):
-    coder = sb.lsh(train, 64).coder()
+    coder = sb.methods.lsh(train, 64).coder()
     mean = coder.features.centre
     near = np.nextafter(mean, np.float32(np.inf))
     given_ = np.concatenate([np.tile(mean, (20, 1)), rows[:50], np.tile(near, (20, 1)), mean[None]])
@@ -159,7 +161,7 @@ SCRIPT = """
 import hashlib, numpy as np, streambits as sb
 rng = np.random.default_rng(0)
 rows = rng.standard_normal((9000, 20)).astype(np.float32)
-for method in (sb.ssbc, sb.osh, sb.itq, sb.lsh):
+for method in (sb.ssbc, sb.methods.osh, sb.methods.itq, sb.methods.lsh):
     learner = method(rows[:300], 16)
     for start in range(0, 9000, 4300):
         learner.learn(rows[start : start + 4300]).coder()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import Fixed, FrequentDirections, Gram
 from streambits.errors import MergeError
+from streambits.sketches import Fixed, FrequentDirections, Gram
 
 WIDTH = 7
 ROWS = np.random.default_rng(0).standard_normal((120, WIDTH)) * 0.7 ** np.arange(WIDTH) + 5

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from streambits import FrequentDirections, Gram
-from streambits.sketches import CROSSING, auto
+from streambits.sketches import CROSSING, FrequentDirections, Gram, auto
 
 
 @pytest.mark.parametrize(("extra", "kind"), [(0, Gram), (1, FrequentDirections)])

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from streambits import Fixed, Gram
 from streambits.errors import InputError, MergeError, RankError
+from streambits.sketches import Fixed, Gram
 
 VECTORS = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 4)))[0]
 

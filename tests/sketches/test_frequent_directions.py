@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import FrequentDirections, Gram
 from streambits._arrays import array_namespace
 from streambits.errors import InputError, RankError
+from streambits.sketches import FrequentDirections, Gram
 from streambits.sketches.base import eigh
 
 

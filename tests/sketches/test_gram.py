@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import Gram
 from streambits.errors import RankError
+from streambits.sketches import Gram
 from streambits.sketches.gram import single_suffices
 
 

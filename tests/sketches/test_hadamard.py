@@ -7,8 +7,8 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import FrequentDirections, HadamardDirections
 from streambits.errors import InputError, MergeError
+from streambits.sketches import FrequentDirections, HadamardDirections
 from streambits.sketches.hadamard import hadamard_transform
 
 

@@ -13,9 +13,13 @@ RNG = np.random.default_rng(5)
 ROWS = RNG.standard_normal((400, 7)) * np.arange(1, 8) + np.arange(7)
 
 KINDS = {
-    "gram": lambda half, centred: sb.Gram(7, centred=centred, half_life=half),
-    "wide": lambda half, centred: sb.FrequentDirections(7, 20, centred=centred, half_life=half),
-    "narrow": lambda half, centred: sb.FrequentDirections(7, 4, centred=centred, half_life=half),
+    "gram": lambda half, centred: sb.sketches.Gram(7, centred=centred, half_life=half),
+    "wide": lambda half, centred: sb.sketches.FrequentDirections(
+        7, 20, centred=centred, half_life=half
+    ),
+    "narrow": lambda half, centred: sb.sketches.FrequentDirections(
+        7, 4, centred=centred, half_life=half
+    ),
 }
 
 
@@ -29,7 +33,7 @@ def weighted(rows, half, centred):
 
 def gram_of(sketch):
     matrix = sketch.matrix
-    return matrix if isinstance(sketch, sb.Gram) else matrix.T @ matrix
+    return matrix if isinstance(sketch, sb.sketches.Gram) else matrix.T @ matrix
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +54,7 @@ def test_decayed_sketches_are_the_explicitly_weighted_gram(kind, centred, cuts, 
 
 
 def test_the_certificate_fades_with_the_rows_it_bounds():
-    sketch = sb.FrequentDirections(7, 4, half_life=50)
+    sketch = sb.sketches.FrequentDirections(7, 4, half_life=50)
     sketch.update(ROWS)
     before = sketch.certificate
     sketch.fade(100)
@@ -58,20 +62,20 @@ def test_the_certificate_fades_with_the_rows_it_bounds():
 
 
 def test_merged_sketches_are_of_the_same_age():
-    left, right, both = (sb.Gram(7, centred=False, half_life=30) for _ in range(3))
+    left, right, both = (sb.sketches.Gram(7, centred=False, half_life=30) for _ in range(3))
     left.update(ROWS[:200])
     right.update(ROWS[200:])
     left.merge(right)
     expected = weighted(ROWS[:200], 30, False)[0] + weighted(ROWS[200:], 30, False)[0]
     np.testing.assert_allclose(left.matrix, expected)
     with pytest.raises(MergeError, match="half_life"):
-        both.merge(sb.Gram(7, centred=False))
+        both.merge(sb.sketches.Gram(7, centred=False))
 
 
 @pytest.mark.parametrize("half", [0, 0.5, -3, np.inf, np.nan, "ten", True])
 def test_a_half_life_below_one_row_is_refused(half):
     with pytest.raises(InputError, match="half_life"):
-        sb.Gram(3, half_life=half)
+        sb.sketches.Gram(3, half_life=half)
 
 
 def test_a_recent_sample_prefers_recent_rows_by_the_half_life():
@@ -95,9 +99,11 @@ def test_a_learner_that_forgets_follows_a_stream_that_moves(method):
 
     def overlap(learner):
         matrix = learner.learn(old).learn(new).coder().projection.matrix
-        alone = sb.METHODS[method](train, 4, **settings).learn(new).coder().projection.matrix
+        alone = (
+            sb.methods.METHODS[method](train, 4, **settings).learn(new).coder().projection.matrix
+        )
         return np.linalg.norm(np.linalg.qr(matrix)[0].T @ np.linalg.qr(alone)[0]) ** 2
 
-    keeps = overlap(sb.METHODS[method](train, 4, **settings))
-    forgets = overlap(sb.METHODS[method](train, 4, half_life=500, **settings))
+    keeps = overlap(sb.methods.METHODS[method](train, 4, **settings))
+    forgets = overlap(sb.methods.METHODS[method](train, 4, half_life=500, **settings))
     assert forgets > max(keeps, 3.0)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits import Gram, SupervisedGram
 from streambits.errors import InputError, MergeError
-from streambits.sketches import labelled_guide
+from streambits.sketches import Gram, SupervisedGram, labelled_guide
 from streambits.sketches.supervised import pair_guide
 
 

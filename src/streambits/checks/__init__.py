@@ -7,14 +7,14 @@ built-in part, and are meant for the tests of yours.
 >>> import numpy as np
 >>> import streambits as sb
 >>> rows = np.random.default_rng(0).random((5000, 8), dtype=np.float32)
->>> _ = check_features(sb.Linear(rows[0]), rows[:100])
->>> _ = check_sketch(lambda: sb.FrequentDirections(8, 4), rows[:100])
+>>> _ = check_features(sb.features.Linear(rows[0]), rows[:100])
+>>> _ = check_sketch(lambda: sb.sketches.FrequentDirections(8, 4), rows[:100])
 >>> _ = check_learner(lambda: sb.ssbc(rows[:50], bits=8), rows)
 >>> _ = check_index(lambda: sb.HammingIndex(8), sb.Codes.from_bits(rows[:200] > 0.5))
 
 The error names the promise that a part breaks:
 
->>> class Forgetful(sb.Gram):
+>>> class Forgetful(sb.sketches.Gram):
 ...     def merge(self, other):
 ...         pass
 >>> check_sketch(lambda: Forgetful(8), rows[:100])
@@ -24,10 +24,13 @@ AssertionError: check_sketch_merge: expected seen 100, got 33
 A check that cannot test a part fails too, unless `skip` declares that it does not apply; the
 report lists what was skipped:
 
->>> check_features(sb.Linear(np.zeros(8)), rows[:100])
+>>> check_features(sb.features.Linear(np.zeros(8)), rows[:100])
 Traceback (most recent call last):
 AssertionError: check_features_noise: was not tested, since the features are in double precision...
->>> check_features(sb.Linear(np.zeros(8)), rows[:100], skip=["check_features_noise"]).skipped
+>>> report = check_features(
+...     sb.features.Linear(np.zeros(8)), rows[:100], skip=["check_features_noise"]
+... )
+>>> report.skipped
 ('check_features_noise',)
 """
 

@@ -10,7 +10,7 @@ from rich.table import Table
 import streambits
 from streambits.cli import output
 from streambits.cli.options import AsJson
-from streambits.describe import Facts, describe
+from streambits.jobs.describe import Facts, describe
 from streambits.jobs.folder import named_settings
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")

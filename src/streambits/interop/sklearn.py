@@ -58,7 +58,7 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         from its first batch, with a LandmarkWarning unless `epochs` is 'auto', the default.
     n_landmarks : int, default=500
         How many to draw at most; of fewer rows, all become landmarks.
-    bandwidth : float or streambits.Bandwidth, default=None
+    bandwidth : float or streambits.bandwidth.Bandwidth, default=None
         Denominator of the affinity. None: `streambits.bandwidth.nearest(30)`.
     whitening : float, default=None
         From 0 (the paper) to 1. None: 0.5.

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple, Self
 
 from streambits._arrays import Array, array_namespace, beside, device, double, nbytes
 from streambits._threads import cached
-from streambits.model.rotations import ease, itq, procrustes, random_rotation, uniform_diagonal
+from streambits.model.rotations import (
+    ease,
+    itq_rotation,
+    procrustes,
+    random_rotation,
+    uniform_diagonal,
+)
 from streambits.sketches import Directions, Sketch
 
 HOLD = 0.1  # how much stronger a new direction must be to replace an old one
@@ -132,7 +138,7 @@ class Fitting(NamedTuple):
         if self.rotation == "random":
             return random_rotation(self.bits, whitened, self.seed)
         if self.rotation == "itq":
-            return itq(values(whitened), self.seed)
+            return itq_rotation(values(whitened), self.seed)
         if self.rotation == "uniform":
             return uniform_diagonal(directions.energies ** (1 - self.whitening))
         return xp.eye(self.bits, dtype=whitened.dtype, device=device(whitened))

@@ -17,7 +17,7 @@ def random_rotation(bits: int, like: Array, seed: int) -> Array:
     return move(q * np.sign(np.diag(r)), like)
 
 
-def itq(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
+def itq_rotation(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
     """Iterative quantisation: the rotation R that brings projected rows Z close to corners.
 
     Alternates B = sign(Z R) with the R that best turns Z to B; ||B - Z R|| never rises.

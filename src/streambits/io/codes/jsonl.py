@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._digests import Digest, Record, beside
+from streambits._digests import Digest, Record, record_path
 from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.io.codes._append import Appending, CodeColumns
@@ -37,7 +37,7 @@ class JsonlSink(Appending):
 
     def __init__(self, path: str | Path, bits: int) -> None:
         file = Path(path)
-        record = beside(file)
+        record = record_path(file)
         super().__init__(file, bits, file.parent, escape(file.name), escape(record.name))
         self._record, self._digests = record, (Digest(),)
         self._file: BinaryIO | None = None
@@ -139,11 +139,11 @@ def read_lines(where: str, *, bits: int | None = None) -> Iterator[CodeBatch]:
     if where == "-":
         yield from _parsed(sys.stdin.buffer, "standard input", bits)
         return
-    record = Record.load(beside(Path(where)))
+    record = Record.load(record_path(Path(where)))
     try:
         with Path(where).open("rb") as file:
             if record is not None:
-                record.check(beside(Path(where)), [file])
+                record.check(record_path(Path(where)), [file])
             lines = file if record is None else _first(file, record.digests[0].size)
             yield from _parsed(lines, where, bits)
     except OSError as error:
