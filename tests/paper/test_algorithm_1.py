@@ -103,14 +103,14 @@ def test_zeroing_out_the_last_row_makes_space_for_the_next():
 
 
 def test_v_is_m_by_k():
-    """The paper prints V in R^(l x l) and V_k in R^(l x k); it is m x k (PAPER-NOTES 13)."""
+    """The paper prints V in R^(l x l) and V_k in R^(l x k); it is m x k (paper-notes 13)."""
     learner = learned(*example("uniform"))
     assert learner.sketch.directions(8).vectors.shape == (60, 8)
     assert learner.sketch.matrix.shape[1] == 60
 
 
 def test_first_bit_says_nothing():
-    """Affinities are positive, so the first right singular vector has one sign (PAPER-NOTES 2)."""
+    """Affinities are positive, so the first right singular vector has one sign (paper-notes 2)."""
     train, test, bits, epsilon, sigma = example("uniform")
     codes = learned(train, test, bits, epsilon, sigma).coder().encode(test).unpack()
     assert codes[:, 0].all() or not codes[:, 0].any()

@@ -28,7 +28,7 @@ def test_affinity_to_itself_is_one_and_symmetric():
 
 
 def test_both_printed_denominators():
-    """Algorithm 2 divides by sigma, Section 3.1 by sigma^2: both can be had (PAPER-NOTES 3)."""
+    """Algorithm 2 divides by sigma, Section 3.1 by sigma^2: both can be had (paper-notes 3)."""
     rng = np.random.default_rng(0)
     train, q = rng.standard_normal((60, 4)), rng.standard_normal((1, 4))
     distances = np.sqrt(((train[:, None] - train) ** 2).sum(axis=2))

@@ -165,7 +165,7 @@ def test_mean_average_precision_without_ties():
 
 
 def test_mean_average_precision_is_the_mean_over_orders_of_ties():
-    """The paper leaves ties open; here they count by their expected value (PAPER-NOTES 11)."""
+    """The paper leaves ties open; here they count by their expected value (paper-notes 11)."""
     rng = np.random.default_rng(1)
     distances, near = rng.integers(0, 4, 12), np.arange(12) % 3 == 0
     draws = [average_precision(np.lexsort((rng.random(12), distances)), near) for _ in range(20000)]
@@ -203,7 +203,7 @@ def test_codes_beat_lsh_on_uniform():
 
 def test_training_set_must_be_a_uniform_sample():
     """'S_train is a small training set sampled uniformly at random': a prefix of a sorted stream
-    is not one (PAPER-NOTES 9), a reservoir is.
+    is not one (paper-notes 9), a reservoir is.
     """
     rows = datasets.uniform(0)[:3000]
     rows = rows[np.argsort(rows[:, 0])]

@@ -70,7 +70,7 @@ def test_error_bounds(make, size, spare):
 @pytest.mark.parametrize("make", DATA)
 @pytest.mark.parametrize("size", SIZES)
 def test_certificate_holds_while_running(make, size):
-    """0 <= A'A - B'B <= Delta I after every batch: what is proven, always (PAPER-NOTES 10)."""
+    """0 <= A'A - B'B <= Delta I after every batch: what is proven, always (paper-notes 10)."""
     rows = make(np.random.default_rng(1))
     for centred in (False, True):
         sketch = sb.sketches.FrequentDirections(20, size, centred=centred)

@@ -119,7 +119,7 @@ def hat(points):
 
 
 def test_lemma_3_false_step_is_the_condition_number(hat):
-    """'||W|| ||B'B - W'W|| ||W^+|| = ||B'B - W'W||' takes ||W|| ||W^+|| for 1 (PAPER-NOTES 10).
+    """'||W|| ||B'B - W'W|| ||W^+|| = ||B'B - W'W||' takes ||W|| ||W^+|| for 1 (paper-notes 10).
 
     That product is the condition number.
     """

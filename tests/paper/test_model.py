@@ -30,7 +30,7 @@ def _coordinates(rows, whitening, bits):
 def test_the_relaxation_is_the_best_factorisation_of_w(rows):
     """W = U L U': coordinates U_k L_k^(1/2) give the best rank-k factorisation of W.
 
-    They are those of half whitening (PAPER-NOTES 4); compared with the truncated eigenproblem.
+    They are those of half whitening (paper-notes 4); compared with the truncated eigenproblem.
     """
     w = np.exp(-((rows[:, None] - rows) ** 2).sum(axis=2) / 0.3)
     values, vectors = np.linalg.eigh(w)
@@ -40,7 +40,7 @@ def test_the_relaxation_is_the_best_factorisation_of_w(rows):
 
 
 def test_the_printed_projection_keeps_w_squared_instead(rows):
-    """sign(w V) without whitening rounds coordinates of W^2, not of W (PAPER-NOTES 4)."""
+    """sign(w V) without whitening rounds coordinates of W^2, not of W (paper-notes 4)."""
     w = np.exp(-((rows[:, None] - rows) ** 2).sum(axis=2) / 0.3)
     values, vectors = np.linalg.eigh(w)
     z = _coordinates(rows, 0.0, 12)
@@ -51,7 +51,7 @@ def test_the_printed_projection_keeps_w_squared_instead(rows):
 
 
 def test_best_rank_k_approximation_is_an_argmin(rows):
-    """Section 2 prints 'A_k = argmax ||A - C||_F'; it is the argmin (PAPER-NOTES 13)."""
+    """Section 2 prints 'A_k = argmax ||A - C||_F'; it is the argmin (paper-notes 13)."""
     sketch = sb.sketches.Gram(4, centred=False)
     sketch.update(rows)
     vectors = sketch.directions(2).vectors

@@ -86,7 +86,7 @@ def test_streaming_gives_all_codes_by_the_final_v(rows, paper):
 
 def test_streaming_from_a_source_that_is_read_once(rows, tmp_path):
     """'one datapoint arrives at a time ... and not read again': raw rows are spooled instead of
-    the n x m affinities that the paper stores (PAPER-NOTES 8), and the codes are the same.
+    the n x m affinities that the paper stores (paper-notes 8), and the codes are the same.
     """
     twice, once = (
         sb.Codes.concat(c for _, c in sb.encode_stream(sb.ssbc(rows[:50], 8), source, spool=place))
@@ -96,7 +96,7 @@ def test_streaming_from_a_source_that_is_read_once(rows, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# PAPER-NOTES 1: "use the current V" for online codes
+# paper-notes 1: "use the current V" for online codes
 
 
 def score(codes, rows, sigma):

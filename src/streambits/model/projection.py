@@ -77,7 +77,7 @@ def whiten(directions: Directions, exponent: float) -> Array:
     """Divide direction i by s_i ** exponent, s_i the root of its energy.
 
     0 leaves the geometry of W^2 (the paper), 0.5 gives that of the kernel W itself, 1 gives every
-    direction the same weight (PAPER-NOTES 4).
+    direction the same weight (paper-notes 4).
     """
     return directions.vectors / directions.energies ** (exponent / 2)
 
