@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 import streambits as sb
 from experiments.drift import BITS, SETTINGS, board
 from paper import datasets
-from streambits.epochs.calibration import Calibration, curve, tables
+from streambits.epochs.calibration import Calibration, distance_curve, query_scales
 from streambits.epochs.coder_set import SAMPLE
 from streambits.evaluation import truth
 from streambits.features import nearest
@@ -72,7 +72,7 @@ def one_curve(epoch: Epoch) -> Any:
 
 def misses(epoch: Epoch) -> Any:
     far = cdist(epoch.asked, epoch.rows)
-    return tables(_curve(epoch), epoch.queries.hamming(epoch.codes), far, BITS)
+    return query_scales(_curve(epoch), epoch.queries.hamming(epoch.codes), far, BITS)
 
 
 def misses_of_logarithms(epoch: Epoch) -> Any:
@@ -80,7 +80,7 @@ def misses_of_logarithms(epoch: Epoch) -> Any:
 
 
 def _curve(epoch: Epoch) -> Any:
-    return curve(epoch.codes.hamming(epoch.codes), cdist(epoch.rows, epoch.rows))
+    return distance_curve(epoch.codes.hamming(epoch.codes), cdist(epoch.rows, epoch.rows))
 
 
 LANDMARKS_BY: dict[str, Scale] = {

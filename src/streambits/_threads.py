@@ -13,13 +13,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from threading import RLock, local
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
+from streambits.errors import ForkError
+
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -98,6 +102,26 @@ class cached(Generic[T, R]):  # noqa: N801 - used as a decorator
 
 
 _locks: WeakSet[ForkSafeLock] = WeakSet()
+
+
+def alone(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], R]:
+    """Let one thread at a time into an object that has a `_lock`."""
+
+    @wraps(method)
+    def locked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        own: Any = self
+        with own._lock as lock:
+            if lock.abandoned:
+                raise ForkError(
+                    f"another thread was inside of this {type(self).__name__.lower()} when the "
+                    f"process was forked, so the child may have it half changed: fork while no "
+                    f"thread uses it, or save it and load it in the child"
+                )
+            return method(self, *args, **kwargs)
+
+    return locked
 
 
 class _OneThread:

@@ -75,7 +75,7 @@ class OnlineEncoder:
             codes = learner.learn_and_encode(rows[: min(left, check), :], self.coder)
             done = len(codes)
             if self.coders is not None:
-                self.coders.note(self.coder, rows[:done, :], codes)
+                self.coders.record(self.coder, rows[:done, :], codes)
             rows = rows[done:, :]
             due = done == left or learner.epoch != self.coder.epoch
             if due or (done == check and learner.has_moved):

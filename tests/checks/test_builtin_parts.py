@@ -64,6 +64,10 @@ def test_sketch(name, kind):
     check_sketch(SKETCHES[name], KINDS[kind][:150], skip=UNTESTED.get(name, ()))
 
 
+def test_sketch_of_a_single_column():
+    check_sketch(lambda: sb.Gram(1), ROWS[:50, :1])
+
+
 def test_sketch_of_affinities():
     rows = sb.GaussianAffinity(ROWS[:40])(ROWS[:120])
     check_sketch(lambda: sb.FrequentDirections(40, 16), rows)

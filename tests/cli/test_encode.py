@@ -62,7 +62,7 @@ def test_someone_who_stops_listening(model, rows, tmp_path):
 @pytest.mark.parametrize("kind", ["coder", "coders"])
 def test_other_models(kind, command, model, rows, tmp_path):
     coder, coders = model.coder(), sb.CoderSet()
-    coders.note(coder, rows[:9], coder.encode(rows[:9]))
+    coders.record(coder, rows[:9], coder.encode(rows[:9]))
     sb.save(coder if kind == "coder" else coders, tmp_path / "other.safetensors")
     np.save(tmp_path / "rows.npy", rows[:50])
     done = command("encode", tmp_path / "other.safetensors", tmp_path / "rows.npy")

@@ -7,7 +7,7 @@ from streambits import Eigenfunctions
 from streambits.checks import check_features
 from streambits.errors import InputError
 from streambits.features import class_functions
-from streambits.features.densities import modes_of
+from streambits.features.eigenfunctions import modes_of
 
 UNIFORM = np.linspace(0, 1, 5001)
 NORMAL = np.random.default_rng(0).standard_normal(20000)

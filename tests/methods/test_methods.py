@@ -5,7 +5,7 @@ from scipy.spatial.distance import cdist
 import streambits as sb
 from streambits import Fixed, FrequentDirections, Gram
 from streambits.errors import InputError, RankError
-from streambits.evaluation.quality import bits_changed
+from streambits.evaluation.bits import bits_changed
 
 
 def kernel(rows, landmarks, bandwidth):

@@ -12,7 +12,7 @@ import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
 from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError, ReachWarning
-from streambits.evaluation.quality import bits_changed
+from streambits.evaluation.bits import bits_changed
 
 
 def affinities(rows, features):

@@ -177,8 +177,9 @@ def check_sketch_energies(factory: Factory, rows: Array) -> None:
 
 def check_sketch_learns(factory: Factory, rows: Array) -> None:
     """Rows change the directions of a sketch that learns, and never those of one that does not."""
-    sketch, turned = _of(factory, rows), _of(factory, array_namespace(rows).flip(rows, axis=1))
-    one, other = (each.directions(1, extra=each.width) for each in (sketch, turned))
+    different = 2 * array_namespace(rows).flip(rows, axis=1)  # of one column, only energies differ
+    sketch, changed = _of(factory, rows), _of(factory, different)
+    one, other = (each.directions(1, extra=each.width) for each in (sketch, changed))
     same = equal(one.vectors, other.vectors) and equal(one.energies, other.energies)
     if sketch.learns:
         expect(not same, "expected other rows to give other directions, since the sketch learns")

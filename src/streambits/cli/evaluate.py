@@ -11,15 +11,9 @@ import streambits
 from streambits._files import check_writable
 from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
-from streambits.evaluation.evaluate import (
-    LENGTHS,
-    QUERIES,
-    ROWS,
-    Evaluation,
-    evaluate,
-    table_rows,
-)
-from streambits.evaluation.page import headings, write_page
+from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, evaluate
+from streambits.evaluation.page import write_page
+from streambits.evaluation.result import Evaluation, headings, table_rows
 from streambits.io.rows import open_source
 from streambits.jobs.models import open_model
 

@@ -125,7 +125,7 @@ def _encode_all(
             f"pass all rows, or remove those ids from the index first"
         )
     if sample.seen:
-        coders.note(coder, sample.rows, coder.encode(sample.rows))
+        coders.record(coder, sample.rows, coder.encode(sample.rows))
     return coders
 
 

@@ -1,9 +1,8 @@
 """Learner: what grows wiser with the stream."""
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -21,16 +20,16 @@ from streambits._arrays import (
     nbytes,
     same,
 )
-from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
-from streambits.errors import ForkError, InputError, MergeError
+from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
+from streambits.errors import InputError, MergeError
 from streambits.features import Features, GaussianAffinity
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection
-from streambits.model.renewal import check_enough, drawn, rebuilt, renewable
+from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
-from streambits.model.shards import check_different, check_equal, check_features
+from streambits.model.shards import check_no_copies, check_same, check_same_features
 from streambits.sketches import Sketch
 
 FEW = 64  # of which one is looked at, to see whether rows are out of reach
@@ -39,51 +38,9 @@ CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 logger = logging.getLogger("streambits")
-
-
-def _alone(
-    method: Callable[Concatenate["Learner", P], R],
-) -> Callable[Concatenate["Learner", P], R]:
-    """One thread at a time is inside of a learner."""
-
-    @wraps(method)
-    def alone(self: "Learner", /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock as lock:
-            if lock.abandoned:
-                raise ForkError(
-                    "another thread was inside of this learner when the process was forked, so "
-                    "the child may have it half changed: fork while no thread uses it, or save it "
-                    "and load it in the child"
-                )
-            return method(self, *args, **kwargs)
-
-    return alone
-
-
-class Monitor(Protocol):
-    """What tells a learner that a new epoch is due: see `streambits.epochs.monitor`."""
-
-    @property
-    def policy(self) -> str | int: ...
-    @property
-    def measurements(self) -> Sequence[Any]: ...
-    @property
-    def recent(self) -> int: ...
-    @property
-    def widening(self) -> float: ...
-    @property
-    def nbytes(self) -> int: ...
-    def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None: ...
-    def since(self) -> Array: ...
-    def begin(self, features: Any, like: Array) -> None: ...
-    def attach(self, features: Any) -> None: ...
-    def fresh(self) -> Self: ...
-    def copy(self) -> Self: ...
-    def state(self) -> dict[str, Any]: ...
 
 
 class Learner:
@@ -121,7 +78,7 @@ class Learner:
         steady: bool = True,
         prior: Array = None,
         sample: int = SAMPLE,
-        monitor: "Monitor | None" = None,
+        monitor: Monitor | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self._lock = ForkSafeLock()
@@ -170,7 +127,7 @@ class Learner:
 
     # Learning
 
-    @_alone
+    @alone
     def learn(self, rows: Array) -> Self:
         """Take rows (n, d). Returns the learner itself.
 
@@ -181,7 +138,7 @@ class Learner:
             rows = rows[self._take(rows, self._learned) :, :]
         return self
 
-    @_alone
+    @alone
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
         """Learn rows up to where a new epoch begins, and no further; gives their codes.
 
@@ -262,7 +219,7 @@ class Learner:
         self._merge(other.state())  # a copy: two learners may be merged into each other
         return self
 
-    @_alone
+    @alone
     def _merge(self, other: dict[str, Any]) -> None:
         self._check_mergeable(other)
         with one_blas_thread():
@@ -274,7 +231,7 @@ class Learner:
 
     def _check_mergeable(self, other: dict[str, Any]) -> None:
         for name in ("bits", "whitening", "rotation", "steady"):
-            check_equal(name, getattr(self, name), other[name])
+            check_same(name, getattr(self, name), other[name])
         sample = other["sample"]
         if self._sample.size != sample.size:
             raise MergeError(
@@ -282,16 +239,16 @@ class Learner:
             )
         if self._sketch.half_life != other["sketch"].half_life:
             raise MergeError("the shards have different half-lives: they must agree")
-        check_features(self.features, other["features"])
+        check_same_features(self.features, other["features"])
         if not same(self._prior_rows, other["prior"]):
             raise MergeError("the shards' prior rows differ: they must share them")
         learned = {"sample": self._sample, "waiting": self._blocks.rows, "sketch": self._sketch}
-        check_different(self.seen, learned, other)
+        check_no_copies(self.seen, learned, other)
 
     # Reading
 
     @property
-    @_alone
+    @alone
     def seen(self) -> int:
         """Rows learned."""
         return self._sketch.seen + self._blocks.waiting
@@ -312,7 +269,7 @@ class Learner:
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
-    @_alone
+    @alone
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
         sketch = self._sketch.copy()
@@ -322,7 +279,7 @@ class Learner:
         return sketch
 
     @property
-    @_alone
+    @alone
     def sample(self) -> Array:
         """Rows that stand for all rows seen; the prior fills it up while they are few."""
         rows = self._sample_rows()
@@ -343,7 +300,7 @@ class Learner:
         sample.update(self._blocks.rows)
         return sample
 
-    @_alone
+    @alone
     def coder(self) -> Coder:
         """The coder for all that was learned so far; changes nothing that was learned.
 
@@ -357,7 +314,7 @@ class Learner:
         return self._coder
 
     @property
-    @_alone
+    @alone
     def has_moved(self) -> bool:
         """Whether the last coder misses clearly more of what was learned than when it was made.
 
@@ -383,14 +340,14 @@ class Learner:
         """The coder that was given out last in this epoch, if there was one."""
         return self._coder
 
-    @_alone
+    @alone
     def new_epoch(self) -> int:
         """Give up comparability: the next coder is free to fit best, under a new number."""
         self.epoch += 1
         self._coder, self._stale = None, True
         return self.epoch
 
-    @_alone
+    @alone
     def renew(self) -> int:
         """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
 
@@ -425,9 +382,9 @@ class Learner:
         return self._monitor.policy if self._monitor else "never"
 
     @property
-    @_alone
+    @alone
     def drift(self) -> tuple[Any, ...]:
-        """What the monitor has seen, the latest 1024 looks; empty without one."""
+        """What the monitor has seen, the latest 1024 measurements; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
     def _projection(self) -> Projection:
@@ -451,7 +408,7 @@ class Learner:
 
     # Keeping
 
-    @_alone
+    @alone
     def fresh(self) -> "Learner":
         """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
         empty = {
@@ -463,7 +420,7 @@ class Learner:
         }
         return Learner.from_state(self.state() | empty)
 
-    @_alone
+    @alone
     def state(self) -> dict[str, Any]:
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
         held = {name: getattr(self, name) for name in names}

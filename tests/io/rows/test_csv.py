@@ -87,8 +87,8 @@ def test_a_line_is_good_or_bad_by_itself(lines, ids):
     lines = [line.encode() for line in lines]
     parser = CsvParser(b"a,b", "a.csv", ReadOptions(ids="b" if ids else None))
     layout = parser.layout([])
-    together = parse_lines(parser, lines, layout, ids)
-    parts = [parse_lines(parser, [line], layout, ids) for line in lines]
+    together = parse_lines(parser, lines, layout, ids=ids)
+    parts = [parse_lines(parser, [line], layout, ids=ids) for line in lines]
     rows = np.concatenate([part[0] for part in parts])
     good = np.isfinite(rows).all(axis=1)
     assert np.array_equal(np.isfinite(together[0]).all(axis=1), good)

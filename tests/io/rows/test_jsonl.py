@@ -98,6 +98,14 @@ def test_the_first_good_line_says_what_a_row_is(tmp_path, gather):
     assert (rest[0], [reject.where for reject in rest[2]]) == ([], [f"{path}:7"])
 
 
+@pytest.mark.parametrize("bad", ['{"id": 6, "v": null}', '{"id": 6}', '{"id": 6, "v": [1, "x"]}'])
+def test_the_id_of_a_bad_line_is_not_the_row(read, bad):
+    content = f'{bad}\n{{"id": 7, "v": [1, 2]}}\n'
+    ids, rows, (reject,) = read("a.jsonl", content)
+    assert (ids, rows.tolist(), reject.text) == ([1], [[1, 2]], bad)
+    assert read("a.jsonl", content, ids="id")[0] == [7]
+
+
 def test_a_file_with_no_good_line_before_one_that_has(tmp_path, gather):
     (tmp_path / "1.jsonl").write_text("nothing\n")
     (tmp_path / "2.jsonl").write_text("[1, 2]\n")

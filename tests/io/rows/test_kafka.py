@@ -311,3 +311,9 @@ def test_an_end_that_has_moved_on_does_not_skip_what_came_since(fake):
     link = kafka._TopicConsumer(source, {0: 15})
     link._sort_out([link._consumer.message(0, 25, end)], 0, 20)
     assert link.places == {0: 20}
+
+
+@pytest.mark.parametrize("offset", ["no", [1, 2], {"no": "offset"}, {"next": 5, "end": 7}])
+def test_offsets_of_something_else(offset):
+    with pytest.raises(InputError, match=r"is not an offset of kafka://host/topic"):
+        next(KafkaSource("host", "topic").read(offset))

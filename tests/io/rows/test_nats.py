@@ -372,3 +372,9 @@ def test_the_client_has_no_limit_of_its_own_above_which_it_drops_messages(fake):
     source, link = fake(20)
     assert all_of(source.read())[0] == list(range(1, 21))
     assert (link.opened, link.limit) == (1, 0)
+
+
+@pytest.mark.parametrize("offset", ["no", [1, 2], {"no": "offset"}, {"next": {}, "end": {}}])
+def test_offsets_of_something_else(offset):
+    with pytest.raises(InputError, match=r"is not an offset of nats://host/rows"):
+        next(NatsSource("nats://host", "rows").read(offset))

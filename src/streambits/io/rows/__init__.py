@@ -31,12 +31,12 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "npy": Format(Npy, (".npy",), True),
+    "npy": Format(Npy, (".npy",), streams=True),
     "npz": Format(Npz, (".npz",)),
-    "fvecs": Format(Vecs, (".fvecs",), True),
-    "bvecs": Format(ByteVecs, (".bvecs",), True),
-    "csv": Format(Csv, (".csv", ".tsv", ".csv.gz", ".tsv.gz"), True),
-    "jsonl": Format(JsonLines, (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), True),
+    "fvecs": Format(Vecs, (".fvecs",), streams=True),
+    "bvecs": Format(ByteVecs, (".bvecs",), streams=True),
+    "csv": Format(Csv, (".csv", ".tsv", ".csv.gz", ".tsv.gz"), streams=True),
+    "jsonl": Format(JsonLines, (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), streams=True),
     "parquet": Format(Parquet, (".parquet", ".pq")),
     "arrow": Format(Arrow, (".arrow", ".feather", ".ipc")),
 }

@@ -210,10 +210,10 @@ def _layout(
     kind = schema.field(names[0]).type
     kind = getattr(kind, "storage_type", kind)
     if hasattr(kind, "list_size"):
-        return Layout(kind.list_size, path, names, True)
+        return Layout(kind.list_size, path, names, listed=True)
     values = itertools.chain.from_iterable(batch.column(names[0]).to_pylist() for batch in batches)
     good = next((value for value in values if not why_bad(value)), None)
-    return None if good is None else Layout(len(good), path, names, True)
+    return None if good is None else Layout(len(good), path, names, listed=True)
 
 
 def _type(schema: Any, name: str, path: str) -> Any:
@@ -248,7 +248,7 @@ def _sift_table(
     table: Any, layout: Layout | None, options: ReadOptions, path: str, at: At
 ) -> RowBatch:
     """Good and bad rows of a record batch, the last of which is before row at["row"]."""
-    rows, ids = arrow_rows(table, layout, options.ids is not None)
+    rows, ids = arrow_rows(table, layout, ids=options.ids is not None)
     columns = [_stored(column) for column in table.columns]
     start = at["row"] - table.num_rows
 
@@ -266,7 +266,7 @@ def _sift_table(
 
 
 def arrow_rows(
-    table: Any, layout: Layout | None, ids: bool
+    table: Any, layout: Layout | None, *, ids: bool
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
     """Rows of an Arrow record batch, without a loop over them, and their ids.
 

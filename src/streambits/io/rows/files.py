@@ -305,10 +305,15 @@ def refuse_names(path: str, options: ReadOptions) -> None:
         raise InputError(f"{path} has no columns with names: leave out columns and ids")
 
 
+def is_coordinate(name: str) -> bool:
+    """Whether a column of this name may be a coordinate of the vectors."""
+    return name.strip().lower() not in NOT_COORDINATES
+
+
 def refuse_guess(names: Iterable[str], path: str) -> None:
     """Refuse to take a column of ids or labels for a coordinate only because it has numbers."""
     for name in names:
-        if name.strip().lower() in NOT_COORDINATES:
+        if not is_coordinate(name):
             as_ids = f"pass ids={name!r} (--ids {name}) if it identifies rows, or "
             raise InputError(
                 f"{path} has a column {name!r}, which by its name is not part of the vectors: "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streambits.io.bad_rows import BadRowError, why_bad, why_bad_id
-from streambits.io.rows.files import Layout, ReadOptions, refuse_guess
+from streambits.io.rows.files import Layout, ReadOptions, is_coordinate, refuse_guess
 from streambits.io.rows.text import LineParser, TextReader, joined
 
 
@@ -76,13 +76,13 @@ class JsonParser:
             wrong = why_bad(value, layout.width, columns)
         if wrong or why_bad_id(name):
             raise BadRowError(why_bad_id(name) or wrong)
-        return [float(one) for one in value], name
+        return value, name
 
     def _layout(self, value: Any) -> Layout | None:
         """What this value makes of the rows, if it is a row."""
         if isinstance(value, list):
             named = self._columns is not None or self._ids is not None
-            return None if named else Layout(len(value), self._path, None, True)
+            return None if named else Layout(len(value), self._path, listed=True)
         if not isinstance(value, dict):
             return None
         columns = self._columns or self._default_columns(value)
@@ -90,7 +90,7 @@ class JsonParser:
         if not columns or (listed and not value[columns[0]]):
             return None
         width = len(value[columns[0]]) if listed else len(columns)
-        return Layout(width, self._path, columns, listed)
+        return Layout(width, self._path, columns, listed=listed)
 
     def _default_columns(self, value: dict[str, Any]) -> tuple[str, ...]:
         others = [name for name in value if name != self._ids]
@@ -98,6 +98,8 @@ class JsonParser:
         if len(lists) == 1:
             return lists
         numbers = tuple(name for name in others if not why_bad([value[name]]))
+        if not any(map(is_coordinate, numbers)):  # a bad row of a file of lists, which has an id
+            return ()
         refuse_guess(numbers, self._path)
         return numbers
 

@@ -97,7 +97,7 @@ class TextReader:
                 yield parser, block
 
     def _batch(self, parser: LineParser, block: "_Block", layout: Layout | None) -> RowBatch:
-        rows, ids = parse_lines(parser, block.lines, layout, self._options.ids is not None)
+        rows, ids = parse_lines(parser, block.lines, layout, ids=self._options.ids is not None)
 
         def reject(place: int) -> Reject:
             line = block.lines[place]
@@ -110,7 +110,7 @@ class TextReader:
 
 
 def parse_lines(
-    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, ids: bool
+    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, *, ids: bool
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
     """Rows, which are NaN where a line is bad, and their ids, if `ids`."""
     found = np.zeros(len(lines), np.int64)
@@ -122,7 +122,7 @@ def parse_lines(
     except ValueError:  # pyarrow's ArrowInvalid is one
         table = None
     if table is not None and table.num_rows == len(lines):
-        return arrow_rows(table.combine_chunks().to_batches()[0], layout, ids)
+        return arrow_rows(table.combine_chunks().to_batches()[0], layout, ids=ids)
     rows = np.full((len(lines), layout.width), np.nan)
     for place, line in enumerate(lines):
         with contextlib.suppress(BadRowError):
