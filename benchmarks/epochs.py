@@ -61,9 +61,9 @@ def of_coders(columns: int, landmarks: int) -> None:
     for part in np.split(rows, 4):
         learner.learn(part).renew()
         coder = learner.coder()
-        coders.note(coder, part, coder.encode(part))
+        coders.record(coder, part, coder.encode(part))
     alone = sb.CoderSet()
-    alone.note(coder, rows, coder.encode(rows))
+    alone.record(coder, rows, coder.encode(rows))
     one, four = indexes(list(coders))
     for count in (1, 64, 1000):
         show(

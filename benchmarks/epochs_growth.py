@@ -20,25 +20,25 @@ import streambits as sb
 from streambits.io.codes import open_sink
 from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
-from streambits.jobs.folder import Folder
-from streambits.jobs.online import Online
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import Job, Pace
 from streambits.jobs.progress import Progress
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 
 BITS, EVERY, COMMIT = 32, 600, 24_000
 
 
-class Timed(Folder):
+class Timed(JobFolder):
     """Takes the time of every checkpoint."""
 
     seconds = 0.0
 
-    def keep(self, checkpoint: Any) -> None:
+    def commit(self, checkpoint: Any) -> None:
         """As it is, with a look at the clock."""
         start = time.perf_counter()
-        super().keep(checkpoint)
+        super().commit(checkpoint)
         self.seconds = time.perf_counter() - start
 
 
@@ -54,7 +54,7 @@ def run(rows: Path, out: Path, landmarks: int) -> None:
 
         def tell(event: str, standing: Progress) -> None:
             if event == "commit":
-                size = (out / "checkpoint.safetensors").stat().st_size
+                size = folder.checkpoint_file.stat().st_size
                 print(
                     f"rows {standing.rows:8,}  epoch {standing.epoch:4}  "
                     f"resident {resident():5.0f} MB  checkpoint {size / 1024:7,.0f} KiB  "
@@ -62,7 +62,7 @@ def run(rows: Path, out: Path, landmarks: int) -> None:
                     flush=True,
                 )
 
-        sink = open_sink(f"parquet:{out / 'codes'}", BITS)
+        sink = open_sink(f"parquet:{folder.codes}", BITS)
         work, rejects = Online(settings), Rejects(None, skip=False)
         source = open_source(rows)
         Job(source, work, sink, rejects, folder, pace=Pace(COMMIT), watchers=[tell]).run()

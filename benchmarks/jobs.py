@@ -61,7 +61,7 @@ def resident(process: int) -> float:
 
 def online(path: Path, out: Path, *more: str) -> tuple[float, list[float]]:
     """Rows a second of the command, and its resident memory in MB, every half second."""
-    code = "import sys; from streambits.cli.main import main; sys.argv[0] = 'streambits'; main()"
+    code = "import sys; from streambits.cli.app import main; sys.argv[0] = 'streambits'; main()"
     command = [sys.executable, "-c", code, "online", str(path), "--quiet", "--json"]
     command += ["--bits", str(BITS), "--n-landmarks", str(LANDMARKS), "--out", str(out), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

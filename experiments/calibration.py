@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 import streambits as sb
 from experiments.drift import BITS, SETTINGS, board
 from paper import datasets
-from streambits.epochs.calibration import Calibration, curve, tables
+from streambits.epochs.calibration import Calibration, distance_curve, query_scales
 from streambits.epochs.coder_set import SAMPLE
 from streambits.evaluation import truth
 from streambits.features import nearest
@@ -72,7 +72,7 @@ def one_curve(epoch: Epoch) -> Any:
 
 def misses(epoch: Epoch) -> Any:
     far = cdist(epoch.asked, epoch.rows)
-    return tables(_curve(epoch), epoch.queries.hamming(epoch.codes), far, BITS)
+    return query_scales(_curve(epoch), epoch.queries.hamming(epoch.codes), far, BITS)
 
 
 def misses_of_logarithms(epoch: Epoch) -> Any:
@@ -80,10 +80,10 @@ def misses_of_logarithms(epoch: Epoch) -> Any:
 
 
 def _curve(epoch: Epoch) -> Any:
-    return curve(epoch.codes.hamming(epoch.codes), cdist(epoch.rows, epoch.rows))
+    return distance_curve(epoch.codes.hamming(epoch.codes), cdist(epoch.rows, epoch.rows))
 
 
-WAYS: dict[str, Scale] = {
+LANDMARKS_BY: dict[str, Scale] = {
     "plain": plain,
     "one curve": one_curve,
     "misses": misses,
@@ -103,7 +103,7 @@ def recall(distances: Any, found: truth.Truth) -> float:
 def ratios(name: str, order: str, seed: int) -> Iterator[tuple[str, float]]:
     parts, again, found = epochs(name, order, seed)
     whole = recall(again, found)
-    for label, scale in WAYS.items():
+    for label, scale in LANDMARKS_BY.items():
         far = [np.take_along_axis(scale(part), part.near, axis=1) for part in parts]
         yield label, recall(np.concatenate(far, axis=1), found) / whole
 
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=SETTINGS["across"]["data"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args()
-    print(f"{'':24}", *(f"{label:>22}" for label in WAYS))
+    print(f"{'':24}", *(f"{label:>22}" for label in LANDMARKS_BY))
     for name in filter(datasets.available, options.data):
         for order in ("shuffled", "sorted"):
             got = defaultdict(list)
@@ -121,7 +121,9 @@ def main() -> None:
                 for label, ratio in ratios(name, order, seed):
                     got[label].append(ratio)
             print(
-                f"{name + ', ' + order:24}", *(f"{np.mean(got[w]):22.3f}" for w in WAYS), flush=True
+                f"{name + ', ' + order:24}",
+                *(f"{np.mean(got[w]):22.3f}" for w in LANDMARKS_BY),
+                flush=True,
             )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import streambits as sb
 from paper import datasets
 from streambits.evaluation import quality, truth
+from streambits.evaluation.bits import bits_changed
 
 BARS = {  # bits, and the MAP to reach
     "uniform": (64, 0.93),
@@ -46,7 +47,7 @@ def measure(
     fixed = rows[np.random.default_rng(seed).choice(len(rows), FIXED, replace=False)]
 
     def watch(old: sb.Coder, new: sb.Coder) -> None:
-        changed.append(quality.bits_changed(old.encode(fixed), new.encode(fixed)))
+        changed.append(bits_changed(old.encode(fixed), new.encode(fixed)))
 
     learner = build(train, bits, seed=seed)
     online = sb.encode_online(learner, pieces, refresh=refresh, on_refresh=watch)

@@ -206,11 +206,11 @@ def across(name: str, seed: int) -> Figures:
         for quarter in np.array_split(rows, 4):
             learner.learn(quarter).renew()
             codes = learner.coder().encode(quarter)
-            coders.note(learner.coder(), quarter, codes)
+            coders.record(learner.coder(), quarter, codes)
             index.add(codes)
         again, one = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
         codes = learner.coder().encode(rows)
-        again.note(learner.coder(), rows, codes)
+        again.record(learner.coder(), rows, codes)
         one.add(codes)
         whole = recall(one, again, rows, found)
         yield f"{order}: recall, re-encoded", whole

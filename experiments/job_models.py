@@ -1,10 +1,10 @@
-"""How far the two models that an `online` job leaves are apart.
+"""How far the coder that an `online` job leaves is from one that is made after the last row.
 
 python -m experiments.job_models
 
-Of the last epoch of a stream, the share of bits in which they differ: the last coder
-(coders.safetensors) and the final model (model.safetensors), and the codes that were given out
-and those that the model gives.
+Of the last epoch of a stream, the share of bits in which they differ: the coder that made the last
+codes, which the job leaves, and a new one of the same learner; and the codes that were given out
+and those that the new one gives.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from paper import datasets
 from paper.datasets import Rows
-from streambits.jobs.online import Online
-from streambits.jobs.settings import Settings
+from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
@@ -25,15 +25,17 @@ def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.b
     coded: list[CodeBatch] = []
     for start in range(0, len(rows), CHUNK):
         some = rows[start : start + CHUNK]
-        coded += work.take(np.arange(start, start + len(some)), some)
-    last = [part for part in (*coded, *work.rest()) if part.codes.epoch == work.coders.newest.epoch]
+        coded += work.process(np.arange(start, start + len(some)), some)
+    last = [
+        part for part in (*coded, *work.finish()) if part.codes.epoch == work.coders.newest.epoch
+    ]
     ids = np.concatenate([part.ids for part in last])
     return ids, np.concatenate([part.codes.unpack() for part in last])
 
 
 def compare(name: str, order: str) -> str:
     """One line of figures."""
-    work = Online(Settings(BITS).filled())
+    work = Online(Settings(BITS).checked())
     rows = datasets.stream(name, SPARE, LENGTH, order=order).rows
     ids, given = given_out(work, rows)
     assert work.learner is not None

@@ -14,7 +14,8 @@ import numpy as np
 import streambits as sb
 from paper import datasets
 from streambits.evaluation import quality, truth
-from streambits.tune import TARGETS, Choice, choices, tune
+from streambits.methods.settings import Settings
+from streambits.tune import TARGETS, choices, landmarks_for, tune, usual
 
 SHORT = ("cbm", "dsads")  # 32 bits; the others have 64
 SAMPLE = 5000
@@ -33,14 +34,13 @@ class Board:
         self.threshold = sb.nearest(30).distance(self.sample[: self.landmarks])
         places = truth.draw_queries(queries, len(self.rows), seed=seed)
         self.truth = truth.find(self.rows, places, self.threshold)
-        self.found: dict[Choice, quality.Quality] = {}
+        self.found: dict[Settings, quality.Quality] = {}
 
-    def measure(self, choice: Choice) -> quality.Quality:
+    def measure(self, choice: Settings) -> quality.Quality:
         """Learn the stream with this choice, and search it."""
         if choice not in self.found:
             try:
-                train = choice.landmarks(self.sample, self.seed)
-                learner = choice.build(train, self.bits, self.seed)
+                learner = choice.build(landmarks_for(choice, self.sample))
                 codes = learner.learn(self.rows).coder().encode(self.rows)
                 got = quality.quality(self.truth, lambda some: codes[some].hamming(codes))
             except sb.errors.InputError:
@@ -62,7 +62,7 @@ def main() -> None:
     )
     for name in filter(datasets.available, options.data):
         board = Board(name, options.rows, options.queries, options.seed)
-        default = Choice(n_landmarks=board.landmarks)
+        default = usual(board.bits, board.landmarks, options.seed)
         for choice in choices(default):
             board.measure(choice)
         for target in TARGETS:
@@ -78,10 +78,10 @@ def main() -> None:
             spent = time.perf_counter() - start
             score = {c: getattr(q, target) for c, q in board.found.items()}
             best = max(score, key=lambda choice: score[choice])
-            got = getattr(board.measure(tuned.choice), target)
+            got = getattr(board.measure(tuned.settings), target)
             print(
                 f"{name:8} {target:6} {score[default]:7.3f} {got:7.3f} {score[best]:7.3f} "
-                f"{got - score[best]:+8.3f} {spent:6.0f}s  {tuned.choice} | {best}",
+                f"{got - score[best]:+8.3f} {spent:6.0f}s  {tuned.settings} | {best}",
                 flush=True,
             )
 

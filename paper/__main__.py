@@ -21,7 +21,7 @@ from paper.report import plots, report
 from paper.report.tables import HEADER, line
 from paper.summary import title
 from paper.theory import runs as theory_runs
-from streambits.cli import progress
+from streambits.cli import output
 from streambits.errors import StreambitsError
 
 
@@ -69,7 +69,7 @@ def paper(
         )
     if data is not None:
         os.environ["STREAMBITS_DATA"] = str(data)  # the workers look there too
-    console = progress.stderr()
+    console = output.stderr()
     plan = _plan(grid or GRIDS / f"{which}.toml", download, console)
     count = workers or os.cpu_count() or 1
     if cells or which is Which.methods:
@@ -131,7 +131,7 @@ def run(plan: Grid, out: Path, workers: int, console: Console) -> report.Written
     runs.make(out / "results")
     plots.check(out / "figure.png")
     measure(plan, out, workers, console)
-    with progress.working(console, "writing the report"):
+    with output.working(console, "writing the report"):
         return report.write(plan, out / "results", out)
 
 

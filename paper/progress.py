@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from paper.contestants import CONTESTANTS
 from paper.measure import STREAMS, Cell
-from streambits.cli.progress import duration
+from streambits.cli.output import duration
 
 EVERY = 10.0  # seconds between two lines
 START = 3_000_000  # of `cost`: what every cell has to do

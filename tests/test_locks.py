@@ -131,13 +131,13 @@ def test_everything_is_imported_where_there_are_no_such_locks():
         "import sys; sys.modules['fcntl'] = None\n"
         "import importlib.util as util; find = util.find_spec\n"
         "util.find_spec = lambda name, *rest: None if name == 'fcntl' else find(name, *rest)\n"
-        "import streambits.cli.main, tempfile, pathlib\n"
-        "from streambits.jobs.folder import Folder; from streambits.io.codes import open_sink\n"
+        "import streambits.cli.app, tempfile, pathlib\n"
+        "from streambits.jobs.folder import JobFolder; from streambits.io.codes import open_sink\n"
         "from streambits import Codes; import numpy as np\n"
         "place = pathlib.Path(tempfile.mkdtemp())\n"
         "sink = open_sink(f'{place}/x.jsonl', 3); sink.write([1], Codes.from_bits([[1, 0, 1]]))\n"
         "sink.close(); print((place / 'x.jsonl').read_text())\n"
-        "try: Folder(place / 'job', {}).__enter__()\n"
+        "try: JobFolder(place / 'job', {}).__enter__()\n"
         "except Exception as error: print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

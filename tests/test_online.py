@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import streambits as sb
 from streambits import Codes
 from streambits.errors import InputError
+from streambits.online import OnlineEncoder
 
 
 class Twice:
@@ -163,3 +164,23 @@ def test_streams_of_other_libraries_give_the_same_codes(rows, train, flow):
     assert everything(flow(sb.ssbc(train, 8), there))[1] == expected
     once = iter(there)
     assert everything(flow(sb.ssbc(train, 8), once))[1] == expected
+
+
+def test_a_coder_is_renewed_sooner_where_the_directions_have_moved():
+    """A stream that turns to columns it had left out, long after its beginning."""
+    still = np.random.default_rng(0).random((65_536, 8), dtype=np.float32)
+    still[:, 4:] *= 0.02
+    moved = still.copy()
+    moved[40_000:] = moved[40_000:, ::-1]
+    usual = [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 65_536]
+    for stream, has_moved in ((still, False), (moved, True)):
+        learner = sb.ssbc(moved[::400], 16, epochs="never")
+        coders, ends, seen = [], [], 0
+        online = OnlineEncoder(learner, on_refresh=lambda _, new, coders=coders: coders.append(new))
+        for codes in online.encode(stream):
+            seen += len(codes)
+            ends += [seen] * (len(coders) - len(ends))
+        sooner = set(ends) - set(usual)
+        assert set(usual) <= {*ends, seen}
+        assert bool(sooner) == has_moved
+        assert all(end > 40_000 and end % 8192 == 0 for end in sooner)

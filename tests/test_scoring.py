@@ -68,7 +68,7 @@ def test_product_affinity_goes_block_by_block(monkeypatch):
 
 
 def test_product_affinity_refuses_what_does_not_fit():
-    with pytest.raises(InputError, match="one number a bit"):
+    with pytest.raises(InputError, match="one number per bit"):
         ProductAffinity([1.0], [0, 1])
     measure = ProductAffinity([1.0, 1.0], [0, 1])
     with pytest.raises(InputError, match=r"3 bits.*2 bits"):

@@ -286,3 +286,14 @@ def test_a_process_may_be_forked_while_its_threads_encode_and_search(times):
     ):
         ends = [in_child(check) for _ in range(times)]
     assert ends == ["done"] * times
+
+
+def test_work_that_maps_in_turn_does_not_wait_for_itself():
+    """As many tasks as there are threads, each with tasks of its own."""
+
+    def outer(number):
+        return sum(ordered_map(lambda value: value * number, range(10)))
+
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(lambda: list(ordered_map(outer, range(20))))
+        assert found.result(timeout=30) == [45 * number for number in range(20)]

@@ -1,9 +1,12 @@
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.tune import Choice, choices, tune
+from streambits.tune import Trial, choices, tune, usual
 
 RNG = np.random.default_rng(0)
 CURVED = (RNG.random((1200, 20)) / np.arange(1, 21) ** 2).astype(np.float32)
@@ -11,20 +14,20 @@ ROUND = RNG.standard_normal((1200, 12)).astype(np.float32) * np.linspace(3, 1, 1
 
 
 def test_the_default_is_tried_first_and_nothing_twice_matters():
-    tried = list(choices(Choice(n_landmarks=100)))
-    assert tried[0] == Choice(n_landmarks=100)
-    assert not tried[1].kernel
+    tried = list(choices(usual(16, 100)))
+    assert tried[0] == usual(16, 100)
+    assert tried[1].method == "linear"
     assert {c.rotation for c in tried} == {"itq", "none", "random"}
     assert {c.landmarks_by for c in tried} == {"uniform", "centres"}
 
 
 def test_what_it_chooses_has_the_best_score_of_the_finalists_or_is_the_default():
     tuned = tune(CURVED, 16, n_landmarks=60, seconds=5)
-    finals = {t.choice: t.score for t in tuned.trials if t.finalist}
-    assert finals[tuned.choice] >= finals[Choice(n_landmarks=60)]
-    if tuned.choice != Choice(n_landmarks=60):
-        assert finals[tuned.choice] == max(finals.values())
-    assert "chosen: " in str(tuned)
+    finals = {t.settings: t.score for t in tuned.trials if t.finalist}
+    assert finals[tuned.settings] >= finals[usual(16, 60)]
+    if tuned.settings != usual(16, 60):
+        assert finals[tuned.settings] == max(finals.values())
+    assert "best: " in str(tuned)
 
 
 def test_the_choice_comes_ready_to_learn_and_is_the_same_each_time():
@@ -37,21 +40,38 @@ def test_the_choice_comes_ready_to_learn_and_is_the_same_each_time():
 def test_a_linear_method_wins_where_bandwidths_are_hopeless():
     """Few landmarks in many equal directions carry little; the rows themselves carry all."""
     tuned = tune(ROUND, 12, target="map", n_landmarks=12, seconds=5)
-    scores = {t.choice: t.score for t in tuned.trials if t.finalist}
-    assert scores[tuned.choice] > scores[Choice(n_landmarks=12)] + 0.002
-    assert not tuned.choice.kernel
+    scores = {t.settings: t.score for t in tuned.trials if t.finalist}
+    assert scores[tuned.settings] > scores[usual(12, 12)] + 0.002
+    assert tuned.settings.method == "linear"
 
 
-def test_the_time_limit_holds_after_the_first_two():
+def test_the_default_is_tried_even_without_time():
     tuned = tune(CURVED, 8, n_landmarks=50, seconds=1e-9)
-    assert len(tuned.trials) == 2
+    assert [trial.settings for trial in tuned.trials] == [tuned.settings] == [usual(8, 50)]
+
+
+def test_no_trial_begins_that_would_end_after_the_time(monkeypatch):
+    """By a clock that moves only while something is measured: two seconds per trial."""
+    clock = [0.0]
+    module = sys.modules["streambits.tune"]
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def score(_, settings):
+        clock[0] += 2.0
+        return Trial(settings, 0.5, 2.0)
+
+    monkeypatch.setattr(module._Judge, "score", score)
+    for seconds in (1.0, 2.0, 5.0, 30.0, 100.0):
+        clock[0] = 0.0
+        tune(CURVED, 8, n_landmarks=50, seconds=seconds)
+        assert clock[0] <= max(seconds, 2.0)
 
 
 def test_more_bits_than_columns_leave_the_linear_rival_without_a_score():
-    tuned = tune(CURVED, 32, n_landmarks=60, seconds=1e-9)
-    (linear,) = [t for t in tuned.trials if not t.choice.kernel]
-    assert linear.score < 0
-    assert tuned.choice.kernel
+    tuned = tune(CURVED, 32, n_landmarks=60, seconds=5)
+    linear = [t for t in tuned.trials if t.settings.method == "linear"]
+    assert {t.score for t in linear} == {-1.0}
+    assert tuned.settings.method == "ssbc"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +92,9 @@ def test_bad_input(change, message):
 
 
 def test_landmarks_are_halved_until_the_memory_suffices():
-    whole = Choice(n_landmarks=400).build(CURVED[:400], 8, 0).coder().nbytes
+    whole = usual(8, 400).build(CURVED[:400]).coder().nbytes
     tuned = tune(CURVED, 8, n_landmarks=400, seconds=1e-9, memory=whole // 3)
-    assert tuned.choice.n_landmarks in (100, 50)
+    assert tuned.settings.n_landmarks in (100, 50)
     assert tuned.learner().coder().nbytes <= whole // 3
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from paper.datasets.table import Table
 from streambits.errors import InputError
-from streambits.features.principal import centred, principal
+from streambits.features._affine import CentredSample, principal_components
 
 Places = NDArray[np.intp]
 
@@ -22,7 +22,7 @@ def shuffled(table: Table) -> Places:
 
 def by_component(table: Table) -> Places:
     """Sorted by the first principal component of the rows: a stream that drifts all the time."""
-    values = principal(centred(table.rows).rows, most=1).values[:, 0]
+    values = principal_components(CentredSample.of(table.rows).rows, most=1).values[:, 0]
     return np.argsort(values, kind="stable")
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "move",
     "nbytes",
     "same",
+    "squared_distances",
     "to_numpy",
     "zeros",
 ]
@@ -213,6 +214,16 @@ def beside(array: Array, like: Array) -> Array:
     xp = array_namespace(like)
     single = array_namespace(array).finfo(array.dtype).bits == 32
     return move(array, like, xp.float32 if single else xp.float64)
+
+
+def squared_distances(rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+    """Squared distances (n, m) between rows (n, d) and others (m, d), by one product.
+
+    In double precision on the host. The squares are expanded, so both should lie around 0;
+    rounding may leave distances near 0 a little below it.
+    """
+    squares = np.vecdot(rows, rows)[:, None] + np.vecdot(others, others)
+    return np.asarray(squares - 2 * (rows @ others.T))
 
 
 def nbytes(*arrays: Array) -> int:

@@ -13,13 +13,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from threading import RLock, local
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
+from streambits.errors import ForkError
+
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -100,6 +104,26 @@ class cached(Generic[T, R]):  # noqa: N801 - used as a decorator
 _locks: WeakSet[ForkSafeLock] = WeakSet()
 
 
+def alone(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], R]:
+    """Let one thread at a time into an object that has a `_lock`."""
+
+    @wraps(method)
+    def locked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        own: Any = self
+        with own._lock as lock:
+            if lock.abandoned:
+                raise ForkError(
+                    f"another thread was inside of this {type(self).__name__.lower()} when the "
+                    f"process was forked, so the child may have it half changed: fork while no "
+                    f"thread uses it, or save it and load it in the child"
+                )
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class _OneThread:
     """Holds BLAS at one thread while anyone is inside; the last one out restores the setting.
 
@@ -178,8 +202,12 @@ def _blas() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+_worker = local()
+
+
 def _hold_forever() -> None:
     """In a thread of ours: where threads have settings of their own, this one's is one."""
+    _worker.is_ours = True
     _held_at_one(lib for lib in _blas() if _has_own_setting(lib))
 
 
@@ -227,11 +255,12 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
 
     The results, and their order, are the same for any number of threads.
     light: the work is so short that threads would wait for each other longer; this one does all.
+    So does a thread of the pool, which would otherwise wait for itself.
     """
     if not len(items):
         return  # most calls with a single row: nothing is worth holding BLAS for
     with one_blas_thread() as workers:
-        if light or workers == 1 or len(items) == 1:
+        if light or workers == 1 or len(items) == 1 or getattr(_worker, "is_ours", False):
             yield from map(work, items)
             return
         pool, waiting = _pool(workers), deque[Future[R]]()

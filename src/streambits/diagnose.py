@@ -21,12 +21,27 @@ NARROW, WIDE = 0.5, 2.0  # rank, as a share of n; and in directions
 
 
 class Diagnosis(NamedTuple):
-    """W are the Gaussian affinities between all n rows; its diagonal is 1.
+    """What a sample says about landmarks and bandwidth.
 
-    ratio: largest to smallest squared column norm, which must be moderate for uniform landmarks
-    (Lemma 1 of the paper); duplicates: the share of rows with another one within `distance`,
-    0.1 sqrt(bandwidth) / ln n; alone: the share of rows with no other one near; rank: how many
-    directions W effectively has, from 1 to n.
+    W are the Gaussian affinities between all n rows; its diagonal is 1.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    bandwidth : float
+        Denominator of the affinities.
+    ratio : float
+        Largest to smallest squared column norm of W, which must be moderate for uniform landmarks
+        (Lemma 1 of the paper).
+    distance : float
+        0.1 sqrt(bandwidth) / ln n, within which two rows are near-duplicates.
+    duplicates : float
+        Share of rows with a near-duplicate.
+    alone : float
+        Share of rows with no other one near.
+    rank : float
+        Number of directions that W effectively has, from 1 to n.
     """
 
     n: int
@@ -76,11 +91,30 @@ class Diagnosis(NamedTuple):
 def diagnose(sample: Array, *, bandwidth: Bandwidth | float | None = None) -> Diagnosis:
     """Whether uniform landmarks and this bandwidth suit the data, with advice in words.
 
-    sample: (n, d), a uniform sample of the stream, 50 rows or more; about 4000 tell most, of more
-    than that 4000 are drawn. bandwidth: as `ssbc` takes it; where it is not a number (default: the
-    square of sigma_30), it is that of 500 rows of the sample, as if they were the landmarks. Costs
-    n^2 d; memory 1024 n.
+    Parameters
+    ----------
+    sample : array of shape (n, d)
+        A uniform sample of the stream, 50 rows or more; of more than 4000, that many are drawn.
+    bandwidth : Bandwidth or float, optional
+        As in `ssbc`. A rule (default: `nearest(30)`) is measured on 500 rows of the sample, as if
+        they were the landmarks.
 
+    Returns
+    -------
+    Diagnosis
+        The figures; its `advice` says what they mean.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 50 rows.
+
+    Notes
+    -----
+    Costs n^2 d; memory 1024 n.
+
+    Examples
+    --------
     >>> diagnose(np.random.default_rng(0).random((500, 3))).advice.split(": ")[-1]
     'uniform landmarks will do.'
     """
@@ -93,14 +127,27 @@ def diagnose(sample: Array, *, bandwidth: Bandwidth | float | None = None) -> Di
 
 
 class Columns(NamedTuple):
-    """How evenly the columns of W weigh.
+    """How evenly the columns of the affinity matrix W weigh; C are their squared norms.
 
-    ratio: C_max / C_min, which Lemma 1 bounds by a power of log n for sparse points; coherence:
-    C_max over the mean of C, from 1 to n: what Lemma 2 needs of it, the number of landmarks
-    grows with it. distance: the sparsity distance, 0.1 sqrt(bandwidth) / ln n; duplicates: the
-    share of points with another one within it. alone: the share without another one near.
-    rank: n^2 / ||W||_F^2, from 1 (all affinities are 1) to n (all but the diagonal are 0): how
-    many directions W effectively has.
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    bandwidth : float
+        Denominator of the affinities.
+    ratio : float
+        C_max / C_min, which Lemma 1 bounds by a power of log n for sparse points.
+    coherence : float
+        C_max over the mean of C, from 1 to n; the number of landmarks in Lemma 2 grows with it.
+    distance : float
+        The sparsity distance, 0.1 sqrt(bandwidth) / ln n.
+    duplicates : float
+        Share of points with another one within the sparsity distance.
+    alone : float
+        Share of points without another one near.
+    rank : float
+        n^2 / ||W||_F^2, from 1 (all affinities are 1) to n (all but the diagonal are 0): the number
+        of directions that W effectively has.
     """
 
     n: int
@@ -114,7 +161,20 @@ class Columns(NamedTuple):
 
 
 def columns(points: Array, bandwidth: Bandwidth | float | None = None) -> Columns:
-    """Lemma 1 on these points (n, d), n >= 3. Costs n^2 d; memory 1024 n."""
+    """Measure the columns of W, as Lemma 1 has them.
+
+    Parameters
+    ----------
+    points : array of shape (n, d)
+        At least 3.
+    bandwidth : Bandwidth or float, optional
+        Denominator of the affinities; `nearest(30)` by default.
+
+    Returns
+    -------
+    Columns
+        Costs n^2 d; memory 1024 n.
+    """
     rows = to_numpy(double(points))
     features, n = GaussianAffinity(rows, bandwidth), len(rows)
     least = math.exp(-((SPARSE / math.log(n)) ** 2))  # the affinity at the sparsity distance

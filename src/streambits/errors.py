@@ -48,5 +48,9 @@ class MissingExtraError(StreambitsError, ImportError):
         )
 
 
+class ReachWarning(UserWarning):
+    """Rows are so far from every landmark that the model cannot tell them apart."""
+
+
 class LandmarkWarning(UserWarning):
     """Landmarks were taken from the first rows of a stream, which may not be a uniform sample."""

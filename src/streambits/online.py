@@ -20,6 +20,7 @@ from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 
 SOONEST, LATEST = 500, 65536  # rows between two coders by "auto": doubling, then always as many
+CHECKED = 8192  # rows after which "auto" also asks whether the directions have moved
 logger = logging.getLogger("streambits")
 
 
@@ -34,7 +35,8 @@ class OnlineEncoder:
         Goes on from where it is; its last coder stays in use until the next refresh.
     refresh : "auto" or int
         When a new coder is made: every so many rows of the learner, or "auto": when it has seen
-        500, 1000, 2000, ... rows, and then every 65,536. A new epoch brings a new coder at once.
+        500, 1000, 2000, ... rows, then every 65,536, and sooner, at a multiple of 8,192, if
+        `learner.has_moved`. A new epoch brings a new coder at once.
     on_refresh : callable, optional
         Called with each old and new coder.
     coders : CoderSet, optional
@@ -69,12 +71,14 @@ class OnlineEncoder:
         rows = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         while rows.shape[0]:
             left = until_refresh(learner.seen, self.refresh)
-            codes = learner.learn_and_encode(rows[:left, :], self.coder)
+            check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
+            codes = learner.learn_and_encode(rows[: min(left, check), :], self.coder)
             done = len(codes)
             if self.coders is not None:
-                self.coders.note(self.coder, rows[:done, :], codes)
+                self.coders.record(self.coder, rows[:done, :], codes)
             rows = rows[done:, :]
-            if done == left or learner.epoch != self.coder.epoch:
+            due = done == left or learner.epoch != self.coder.epoch
+            if due or (done == check and learner.has_moved):
                 self._renew_coder()
             yield codes
 

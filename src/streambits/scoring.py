@@ -20,17 +20,31 @@ Distance = Callable[[Codes, Codes], Matrix]
 
 
 def spherical_distance(codes: Codes, other: Codes) -> Matrix:
-    """(n, other n) |b xor b'| / |b and b'|, the distance of spherical hashing (Heo et al. 2012).
+    """|b xor b'| / |b and b'|, the distance of spherical hashing.
 
-    Equal codes are at distance 0, also where they share no bit because both are empty; codes that
-    differ and share no bit are at infinity. Memory: 8 bytes a pair.
+    Parameters
+    ----------
+    codes, other : Codes
+        n and m codes of the same length and epoch.
 
+    Returns
+    -------
+    ndarray of shape (n, m)
+        Equal codes are at distance 0, also where they share no bit because both are empty; codes
+        that differ and share no bit are at infinity. Memory: 8 bytes per pair.
+
+    References
+    ----------
+    Heo, Lee, He, Chang & Yoon, "Spherical Hashing", CVPR 2012.
+
+    Examples
+    --------
     >>> codes = Codes.from_bits([[1, 1, 0], [1, 0, 1], [0, 0, 0]])
     >>> spherical_distance(codes, codes)
     array([[ 0.,  2., inf], [ 2.,  0., inf], [inf, inf,  0.]])
     """
     differing = codes.hamming(other).astype(np.float64)
-    ones = [np.bitwise_count(part.packed).sum(axis=1, dtype=np.int64) for part in (codes, other)]
+    ones = [np.bitwise_count(each.packed).sum(axis=1, dtype=np.int64) for each in (codes, other)]
     shared = (ones[0][:, None] + ones[1] - differing) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(differing == 0, 0.0, differing / shared)
@@ -39,12 +53,25 @@ def spherical_distance(codes: Codes, other: Codes) -> Matrix:
 class ProductAffinity:
     """prod over groups of (1 + sum of w_i y_i y'_i over the group's bits) - 1, with bits y = +-1.
 
-    The affinity of multidimensional spectral hashing (Weiss, Fergus & Torralba 2012): multiplied
-    out it is a sum over all products of bits of different groups, of which none is stored. Larger
-    is nearer. n codes against n' cost n n' (bits + groups); memory: 8 bytes a pair and a block.
+    Parameters
+    ----------
+    weights : sequence of float of length bits
+        Zero or more.
+    groups : sequence of int of length bits
+        Equal for bits of one dimension.
 
-    weights: (bits,), zero or more; groups: (bits,), equal for bits of one dimension.
+    Notes
+    -----
+    The affinity of multidimensional spectral hashing: multiplied out it is a sum over all products
+    of bits of different groups, of which none is stored. Larger is nearer. n codes against m cost
+    n m (bits + groups); memory: 8 bytes per pair, and a block of 4096 codes.
 
+    References
+    ----------
+    Weiss, Fergus & Torralba, "Multidimensional Spectral Hashing", ECCV 2012.
+
+    Examples
+    --------
     >>> codes = Codes.from_bits([[1, 1], [1, 0]])
     >>> ProductAffinity([1.0, 0.5], [0, 1])(codes, codes)
     array([[2., 0.], [0., 2.]])
@@ -54,12 +81,12 @@ class ProductAffinity:
         self.weights, self.groups = np.asarray(weights, np.float64), np.asarray(groups)
         if self.weights.ndim != 1 or self.weights.shape != self.groups.shape:
             raise InputError(
-                f"weights and groups are one number a bit; got shapes {self.weights.shape} and "
+                f"weights and groups are one number per bit; got shapes {self.weights.shape} and "
                 f"{self.groups.shape}"
             )
 
     def __call__(self, codes: Codes, other: Codes) -> Matrix:
-        """(n, other n) affinities."""
+        """Affinities (n, m) of n codes and m others."""
         _check(codes, len(self.weights), codes.epoch)
         _check(other, len(self.weights), codes.epoch)
         mine, affinities = _signs(codes), np.empty((len(codes), len(other)))
@@ -74,13 +101,29 @@ class ProductAffinity:
 
 
 class Asymmetric:
-    """Distances from rows to codes: the row keeps its real values (Gordo et al. 2014).
+    """Distances from rows to codes: the row keeps its real values.
 
+    Parameters
+    ----------
+    coder : Coder
+        The coder of the codes.
+    sample : array of shape (n, d)
+        Rows like the data.
+
+    Attributes
+    ----------
+    table : ndarray of shape (bits, 2)
+        The value that each bit stands for, when 0 and when 1.
+
+    Notes
+    -----
     A bit stands for the mean value of the sample rows that have it: with z = coder.project(row),
     the distance is sum_j (z_j - table[j, bit_j])^2. A bit value that no sample row has stands for
     0, the edge between the two, which is the nearest it can be.
 
-    coder: of the codes; sample: (n, d) rows like the data. table: (bits, 2).
+    References
+    ----------
+    Gordo, Perronnin, Gong & Lazebnik, "Asymmetric Distances for Binary Embeddings", PAMI 2014.
     """
 
     def __init__(self, coder: Coder, sample: Array) -> None:
@@ -89,7 +132,20 @@ class Asymmetric:
         self.table = np.stack([_mean_where(values, ~bits), _mean_where(values, bits)], axis=1)
 
     def distances(self, rows: Array, codes: Codes) -> Matrix:
-        """(rows, codes) distances: one product of n x bits x n'. Memory: 8 bytes a pair."""
+        """Distances from rows to codes.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+            Queries.
+        codes : Codes
+            m codes of the coder's length and epoch.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Costs one product of n x bits x m; memory: 8 bytes per pair.
+        """
         _check(codes, self.coder.bits, self.coder.epoch)
         values, (low, high) = self._values(rows), self.table.T
         base = ((values - low) ** 2).sum(axis=1)[:, None]
@@ -105,10 +161,24 @@ class Asymmetric:
 
 
 def scorer(distance: str, coder: Coder) -> Distance:
-    """A function (codes, codes) -> (n, n') numbers, smaller for nearer: `Method.distance`.
+    """The function by which the codes of a method are compared.
 
-    distance: 'hamming', 'spherical' or 'product', which needs a coder of mdsh: its features say
-    how much each bit counts.
+    Parameters
+    ----------
+    distance : {'hamming', 'product', 'spherical'}
+        As in `Method.distance`.
+    coder : Coder
+        For 'product' a coder of mdsh: its features say how much each bit counts.
+
+    Returns
+    -------
+    callable
+        (codes, codes) -> (n, m) numbers, smaller for nearer.
+
+    Raises
+    ------
+    InputError
+        If the distance is unknown, or does not fit the coder.
     """
     distance = as_choice(distance, "distance", DISTANCES)
     if distance == "hamming":
@@ -130,10 +200,10 @@ def _signs(codes: Codes) -> Matrix:
     return np.where(codes.unpack(), 1.0, -1.0)
 
 
-def _mean_where(values: Matrix, chosen: NDArray[np.bool_]) -> Matrix:
-    """The mean of each column over its chosen entries, 0 where there are none."""
-    total = np.where(chosen, values, 0).sum(axis=0)
-    return np.asarray(total / np.maximum(chosen.sum(axis=0), 1))
+def _mean_where(values: Matrix, mask: NDArray[np.bool_]) -> Matrix:
+    """The mean of each column over the entries of a mask, 0 where there are none."""
+    total = np.where(mask, values, 0).sum(axis=0)
+    return np.asarray(total / np.maximum(mask.sum(axis=0), 1))
 
 
 def _check(codes: Codes, bits: int, epoch: int) -> None:

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from streambits._arrays import is_array_api_obj, to_numpy
 from streambits._files import replacing
 from streambits._threads import ordered_map
-from streambits.epochs.coder_set import CoderSet, Epoch
+from streambits.epochs.coder_set import CoderSet
+from streambits.epochs.epoch import Epoch
 from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
 from streambits.features import Cosines, Eigenfunctions, GaussianAffinity, Linear, Spheres

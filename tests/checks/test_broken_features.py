@@ -6,6 +6,7 @@ import pytest
 import streambits as sb
 from streambits.checks import check_features
 from streambits.checks.features import CHECKS
+from streambits.errors import InputError
 
 ROWS = np.random.default_rng(0).random((30, 4)).astype(np.float32)
 
@@ -26,8 +27,8 @@ class Coarse(sb.Linear):
 
 
 class OneNoiseForAll(sb.Linear):
-    def noise(self, rows):
-        return super().noise(rows)[:1]
+    def noise(self, rows, features):
+        return super().noise(rows, features)[:1]
 
 
 class CentresTheBatch(sb.Linear):
@@ -39,7 +40,7 @@ class Overconfident(sb.Linear):
     def __call__(self, rows):
         return rows / rows.dtype.type(3)
 
-    def noise(self, rows):
+    def noise(self, rows, _features):
         return np.zeros_like(rows[:, 0])
 
 
@@ -81,17 +82,17 @@ class Hoards(sb.Linear):
 
 
 BROKEN = {
-    TooWide: "check_width",
-    Infinite: "check_finite",
-    Coarse: "check_precision",
-    OneNoiseForAll: "check_noise_shape",
-    CentresTheBatch: "check_row_wise",
-    Overconfident: "check_noise",
-    HandsOutItsCache: "check_frozen",
-    ForgetsItsCentre: "check_state",
-    UnstorableState: "check_state",
-    MovesWrongly: "check_on",
-    Hoards: "check_memory",
+    TooWide: "check_features_width",
+    Infinite: "check_features_finite",
+    Coarse: "check_features_precision",
+    OneNoiseForAll: "check_features_noise_shape",
+    CentresTheBatch: "check_features_row_wise",
+    Overconfident: "check_features_noise",
+    HandsOutItsCache: "check_features_frozen",
+    ForgetsItsCentre: "check_features_state",
+    UnstorableState: "check_features_state",
+    MovesWrongly: "check_features_on",
+    Hoards: "check_features_memory",
 }
 
 
@@ -110,5 +111,21 @@ def test_other_exceptions_are_named_too():
         def __call__(self, _):
             raise KeyError("oops")
 
-    with pytest.raises(AssertionError, match="check_width: raised KeyError: 'oops'"):
+    with pytest.raises(AssertionError, match="check_features_width: raised KeyError: 'oops'"):
         check_features(Raises(ROWS[0]), ROWS)
+
+
+def test_features_in_double_precision_must_be_declared_untested():
+    features = sb.Linear(ROWS[0].astype(np.float64))
+    with pytest.raises(
+        AssertionError, match=r"^check_features_noise: was not tested, since .*skip"
+    ):
+        check_features(features, ROWS)
+    report = check_features(features, ROWS, skip=["check_features_noise"])
+    assert report.skipped == ("check_features_noise",)
+    assert {*report.passed, *report.skipped} == {check.__name__ for check in CHECKS}
+
+
+def test_a_skip_that_names_no_check_is_refused():
+    with pytest.raises(InputError, match="skip names check_nois; there are check_features_width, "):
+        check_features(sb.Linear(ROWS[0]), ROWS, skip=["check_nois"])

@@ -105,6 +105,12 @@ def merge_that_takes_away(self, other):
     return self
 
 
+def merge_that_boasts(self, other):
+    merge(self, other)
+    self._sketch._shrinkage = self._sketch._rounding = 0.0
+    return self
+
+
 def next_epoch(self, rows):
     codes = encode(self, rows)
     return sb.Codes(codes.packed, codes.bits, codes.epoch + 1)
@@ -117,24 +123,30 @@ def all_equal(self, rows):
 
 LEARNER, CODER = sb.Learner, sb.Coder
 BROKEN = [
-    ("check_seen", LEARNER, "seen", property(lambda self: self._sketch.seen)),
-    ("check_codes", CODER, "encode", next_epoch),
-    ("check_codes", CODER, "encode", all_equal),
-    ("check_split", LEARNER, "learn", learn_batch_by_batch),
-    ("check_threads", LEARNER, "coder", coder_by_threads),
-    ("check_encode_alone", CODER, "_bits", bits_by_batch),
-    ("check_project", CODER, "project", lambda self, rows: -project(self, rows)),
-    ("check_coder_changes_nothing", LEARNER, "coder", coder_that_learns),
-    ("check_coder_frozen", LEARNER, "coder", live_coder),
-    ("check_memory", LEARNER, "nbytes", property(lambda self: 8 * self.seen)),
-    ("check_save", LEARNER, "state", state_without_waiting_rows),
-    ("check_fresh", LEARNER, "fresh", deepcopy),
-    ("check_merge", LEARNER, "merge", merge_without_waiting_rows),
-    ("check_merge", LEARNER, "merge", merge_that_takes_away),
-    ("check_merge_refuses", LEARNER, "_check_mergeable", lambda *_: None),
-    ("check_bad_rows", LEARNER, "_checked", lambda self, rows: checked(self, np.nan_to_num(rows))),
-    ("check_bad_rows", LEARNER, "learn", learn_in_small_steps),
-    ("check_huge_rows", LEARNER, "learn", learn_then_refuse_huge),
+    ("check_learner_seen", LEARNER, "seen", property(lambda self: self._sketch.seen)),
+    ("check_learner_codes", CODER, "encode", next_epoch),
+    ("check_learner_codes", CODER, "encode", all_equal),
+    ("check_learner_split", LEARNER, "learn", learn_batch_by_batch),
+    ("check_learner_threads", LEARNER, "coder", coder_by_threads),
+    ("check_learner_isolated_rows", CODER, "_bits", bits_by_batch),
+    ("check_learner_project", CODER, "project", lambda self, rows: -project(self, rows)),
+    ("check_learner_coder_changes_nothing", LEARNER, "coder", coder_that_learns),
+    ("check_learner_coder_frozen", LEARNER, "coder", live_coder),
+    ("check_learner_memory", LEARNER, "nbytes", property(lambda self: 8 * self.seen)),
+    ("check_learner_save", LEARNER, "state", state_without_waiting_rows),
+    ("check_learner_fresh", LEARNER, "fresh", deepcopy),
+    ("check_learner_merge", LEARNER, "merge", merge_without_waiting_rows),
+    ("check_learner_merge", LEARNER, "merge", merge_that_takes_away),
+    ("check_learner_certificate", LEARNER, "merge", merge_that_boasts),
+    ("check_learner_merge_refusal", LEARNER, "_check_mergeable", lambda *_: None),
+    (
+        "check_learner_bad_rows",
+        LEARNER,
+        "_checked",
+        lambda self, rows: checked(self, np.nan_to_num(rows)),
+    ),
+    ("check_learner_bad_rows", LEARNER, "learn", learn_in_small_steps),
+    ("check_learner_huge_rows", LEARNER, "learn", learn_then_refuse_huge),
 ]
 
 
@@ -152,13 +164,23 @@ def test_caught(name, kind, attribute, replacement, monkeypatch):
 def test_a_learner_that_huge_rows_break_for_ever_is_caught(monkeypatch):
     monkeypatch.setattr(sb.Learner, "learn", poisoned_by_huge)
     monkeypatch.setattr(sb.Learner, "coder", coder_unless_poisoned)
-    with pytest.raises(AssertionError, match=r"^check_huge_rows: raised ValueError"):
+    with pytest.raises(AssertionError, match=r"^check_learner_huge_rows: raised ValueError"):
         check_learner(factory, ROWS)
 
 
 def test_the_learner_that_was_broken_is_whole():
     """Otherwise the tests above would prove nothing."""
     check_learner(factory, ROWS)
+
+
+def test_a_learner_without_a_certificate_must_say_so():
+    def fixed():
+        return sb.lsh(ROWS[:20], 6)
+
+    with pytest.raises(AssertionError, match=r"^check_learner_certificate: was not tested"):
+        check_learner(fixed, ROWS)
+    report = check_learner(fixed, ROWS, skip=["check_learner_certificate"])
+    assert report.skipped == ("check_learner_certificate",)
 
 
 def test_every_check_has_something_that_it_catches():

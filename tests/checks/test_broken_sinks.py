@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streambits import Codes
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sinks import CHECKS
 from streambits.errors import InputError
 from streambits.model.batches import CodeBatch
@@ -117,7 +117,7 @@ def factory(kind):
 
 
 def test_a_sink_of_ones_own_passes():
-    run(CHECKS, factory(Mine), CODES)
+    run_checks(CHECKS, factory(Mine), CODES)
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_a_sink_of_ones_own_passes():
 )
 def test_a_broken_sink_is_told_what_it_broke(kind, message):
     with pytest.raises(AssertionError, match=message):
-        run(CHECKS, factory(kind), CODES)
+        run_checks(CHECKS, factory(kind), CODES)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
 from streambits.model.batches import Reject, RowBatch
@@ -12,7 +12,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
 
 
 class Plain:
-    """Rows of an array, 6 a chunk; row 3 is bad."""
+    """Rows of an array, 6 per batch; row 3 is bad."""
 
     name = "plain"
     length = 20
@@ -22,7 +22,7 @@ class Plain:
 
     def read(self, offset=None):
         if offset is not None and not isinstance(offset, int):
-            raise InputError(f"{offset!r} is no offset")
+            raise InputError(f"{offset!r} is not an offset")
         for start in range(offset or 0, 20, 6):
             places = np.array([i for i in range(start, min(start + 6, 20)) if i != 3])
             rejects = (Reject("row 3", "it is bad"),) if start <= 3 < start + 6 else ()
@@ -30,46 +30,46 @@ class Plain:
 
 
 class Changes(Plain):
-    """Changes every chunk in some way."""
+    """Changes every batch in some way."""
 
     def read(self, offset=None):
-        for number, chunk in enumerate(super().read(offset)):
-            yield self.change(chunk, number)
+        for number, batch in enumerate(super().read(offset)):
+            yield self.change(batch, number)
 
 
 class SmallIds(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(ids=chunk.ids.astype(np.int32))
+    def change(self, batch, _):
+        return batch._replace(ids=batch.ids.astype(np.int32))
 
 
 class Wider(Changes):
-    def change(self, chunk, number):
-        return chunk._replace(rows=np.tile(chunk.rows, (1, 1 + number % 2)))
+    def change(self, batch, number):
+        return batch._replace(rows=np.tile(batch.rows, (1, 1 + number % 2)))
 
 
 class Sideways(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(rows=np.asfortranarray(chunk.rows))
+    def change(self, batch, _):
+        return batch._replace(rows=np.asfortranarray(batch.rows))
 
 
 class Whole(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(rows=chunk.rows.astype(int))
+    def change(self, batch, _):
+        return batch._replace(rows=batch.rows.astype(int))
 
 
 class LosesAnId(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(ids=chunk.ids[1:])
+    def change(self, batch, _):
+        return batch._replace(ids=batch.ids[1:])
 
 
 class Infinite(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(rows=chunk.rows / (chunk.rows - 8))
+    def change(self, batch, _):
+        return batch._replace(rows=batch.rows / (batch.rows - 8))
 
 
 class Silent(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(rejects=tuple(Reject(r.where, "") for r in chunk.rejects))
+    def change(self, batch, _):
+        return batch._replace(rejects=tuple(Reject(r.where, "") for r in batch.rejects))
 
 
 class CountsGoodRows(Plain):
@@ -94,19 +94,19 @@ class Unstorable(Plain):
 class Shuffles(Changes):
     seed = 0
 
-    def change(self, chunk, _):
+    def change(self, batch, _):
         Shuffles.seed += 1
-        order = np.random.default_rng(Shuffles.seed).permutation(len(chunk.rows))
-        return chunk._replace(ids=chunk.ids[order], rows=chunk.rows[order])
+        order = np.random.default_rng(Shuffles.seed).permutation(len(batch.rows))
+        return batch._replace(ids=batch.ids[order], rows=batch.rows[order])
 
 
 class OneBuffer(Plain):
     def read(self, offset=None):
         buffer = np.empty((6, 2))
-        for chunk in super().read(offset):
-            rows = buffer[: len(chunk.rows)]
-            rows[:] = chunk.rows
-            yield chunk._replace(rows=rows)
+        for batch in super().read(offset):
+            rows = buffer[: len(batch.rows)]
+            rows[:] = batch.rows
+            yield batch._replace(rows=rows)
 
 
 class StartsAgain(Plain):
@@ -116,27 +116,27 @@ class StartsAgain(Plain):
 
 
 class OneTooFar(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(offset=chunk.offset + 1)
+    def change(self, batch, _):
+        return batch._replace(offset=batch.offset + 1)
 
 
 class ForgetsRejects(Plain):
     def read(self, offset=None):
-        for chunk in super().read(offset):
-            yield chunk._replace(rejects=() if offset else chunk.rejects, offset=chunk.offset - 6)
+        for batch in super().read(offset):
+            yield batch._replace(rejects=() if offset else batch.rejects, offset=batch.offset - 6)
 
 
 class Tuples(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(offset=(chunk.offset,))
+    def change(self, batch, _):
+        return batch._replace(offset=(batch.offset,))
 
 
 class Hoards(Changes):
-    def change(self, chunk, _):
-        return chunk._replace(offset=[chunk.offset] * 10**4)
+    def change(self, batch, _):
+        return batch._replace(offset=[batch.offset] * 10**4)
 
 
-class OneChunk(Plain):
+class OneBatch(Plain):
     def read(self, offset=None):
         list(super().read(offset))
         yield RowBatch(np.arange(20), ROWS, 20)
@@ -178,20 +178,20 @@ BROKEN = {
     Wider: "check_shape: expected rows of one width",
     Sideways: "check_shape: expected rows in the order of C",
     Whole: "check_shape: expected floating rows",
-    LosesAnId: "check_shape: expected an id a row",
-    Infinite: "check_finite",
+    LosesAnId: "check_shape: expected an id per row",
+    Infinite: "check_rows_finite",
     Silent: "check_rejects",
     CountsGoodRows: "check_length: expected length 20 or None, got 19",
     NewEveryTime: "check_identity",
     Unstorable: "check_identity: expected identity to be a JSON value",
     Shuffles: "check_repeats",
-    OneBuffer: "check_chunks_stay",
+    OneBuffer: "check_batches_stay",
     StartsAgain: "check_offsets",
     OneTooFar: "check_offsets",
     ForgetsRejects: "check_offsets",
     Tuples: "check_offsets: expected offset to be the same after JSON",
     Hoards: "check_offsets: expected a small offset",
-    OneChunk: "check_offsets: expected three chunks",
+    OneBatch: "check_offsets: expected three batches",
     TakesAnything: "check_bad_offset",
     AlwaysAnother: "check_evidence: expected no changes",
     Forgets: "check_evidence: expected the same evidence",
@@ -199,13 +199,13 @@ BROKEN = {
 
 
 def test_a_plain_source_passes():
-    run(CHECKS, Plain)
+    run_checks(CHECKS, Plain)
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_caught(kind):
     with np.errstate(all="ignore"), pytest.raises(AssertionError, match=f"^{BROKEN[kind]}"):
-        run(CHECKS, kind)
+        run_checks(CHECKS, kind)
 
 
 def test_every_check_has_something_that_it_catches():

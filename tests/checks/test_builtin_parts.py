@@ -17,16 +17,20 @@ KINDS = {"float32": ROWS.astype(np.float32), "float64": ROWS}
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_features(kind, offset):
     rows = KINDS[kind][:80] + KINDS[kind].dtype.type(offset)
-    check_features(sb.GaussianAffinity(rows[:30]), rows)
-    check_features(sb.GaussianAffinity(rows[:30], 1e-3), rows)
-    check_features(sb.GaussianAffinity(sb.centres(rows, 12), sb.all_pairs()), rows)
-    check_features(sb.Linear.around(rows), rows)
-    check_features(sb.Cosines.random(rows[:30], 20, spread=1.0), rows)
-    check_features(sb.Cosines.stable(rows[:30], 20), rows)
-    check_features(sb.Cosines.box(rows[:30], 20), rows)
-    check_features(sb.Eigenfunctions.smoothest(rows[:60], 20), rows)
-    check_features(sb.Eigenfunctions.heaviest(rows[:60], 20), rows)
-    check_features(sb.Spheres.balanced(rows[:30], 20), rows)
+    skip = ["check_features_noise"] if kind == "float64" else []
+    for features in (
+        sb.GaussianAffinity(rows[:30]),
+        sb.GaussianAffinity(rows[:30], 1e-3),
+        sb.GaussianAffinity(sb.centres(rows, 12), sb.all_pairs()),
+        sb.Linear.around(rows),
+        sb.Cosines.random(rows[:30], 20, spread=1.0),
+        sb.Cosines.stable(rows[:30], 20),
+        sb.Cosines.box(rows[:30], 20),
+        sb.Eigenfunctions.smoothest(rows[:60], 20),
+        sb.Eigenfunctions.heaviest(rows[:60], 20),
+        sb.Spheres.balanced(rows[:30], 20),
+    ):
+        check_features(features, rows, skip=skip)
 
 
 ORTHONORMAL = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 5)))[0]
@@ -47,10 +51,21 @@ SKETCHES = {
 }
 
 
+UNTESTED = {
+    "hadamard": kit.UNCERTIFIED,  # its certificate is infinite once a block was sampled
+    "guided": ("check_sketch_energies",),  # what a direction gains, the guide included
+    "fixed": kit.UNCERTIFIED,
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SKETCHES)
 def test_sketch(name, kind):
-    check_sketch(SKETCHES[name], KINDS[kind][:150])
+    check_sketch(SKETCHES[name], KINDS[kind][:150], skip=UNTESTED.get(name, ()))
+
+
+def test_sketch_of_a_single_column():
+    check_sketch(lambda: sb.Gram(1), ROWS[:50, :1])
 
 
 def test_sketch_of_affinities():
@@ -64,8 +79,8 @@ def test_directions_stay_orthonormal_down_to_the_rank_tolerance():
     left = np.linalg.qr(RNG.standard_normal((50, 20)))[0]
     right = np.linalg.qr(RNG.standard_normal((20, 20)))[0]
     graded = left * np.logspace(0, -6.8, 20) @ right.T
-    kit.check_directions(lambda: sb.Gram(20, centred=False), graded)
-    kit.check_directions(lambda: sb.FrequentDirections(20, 60, centred=False), graded)
+    kit.check_sketch_directions(lambda: sb.Gram(20, centred=False), graded)
+    kit.check_sketch_directions(lambda: sb.FrequentDirections(20, 60, centred=False), graded)
 
 
 METHODS = {
@@ -83,18 +98,28 @@ METHODS = {
 }
 
 
+WITHOUT_CERTIFICATE = {  # fixed directions, or blocks that are sampled
+    *("nystrom", "exact_d", "exact_r", "lsh", "lsbc", "e2lsh", "sh", "ssh", "mdsh", "spherical"),
+    *("ssh, labelled", "frosh", "frosh, itq"),
+}
+
+
+def check_method(name, rows):
+    skip = ["check_learner_certificate"] if name in WITHOUT_CERTIFICATE else []
+    check_learner(lambda: METHODS[name](rows[:40]), rows, skip=skip)
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n == "ssbc as printed" else []) for n in METHODS],
 )
 def test_learner_of_single_precision(name):
-    rows = KINDS["float32"]
-    check_learner(lambda: METHODS[name](rows[:40]), rows)
+    check_method(name, KINDS["float32"])
 
 
 @pytest.mark.parametrize("name", ["ssbc", "osh", "lsh"])
 def test_learner_of_double_precision(name):
-    check_learner(lambda: METHODS[name](ROWS[:40]), ROWS)
+    check_method(name, ROWS)
 
 
 def test_learner_of_frequent_directions_that_must_shrink():

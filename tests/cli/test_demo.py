@@ -13,8 +13,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import streambits as sb
-from streambits.cli import demo, progress
-from streambits.cli.main import app
+from streambits.cli import demo, output
+from streambits.cli.app import app
 from streambits.errors import StorageError
 from streambits.evaluation.quality import mean_average_precision
 
@@ -97,7 +97,7 @@ def test_the_report_fits_a_narrow_terminal(small):
         demo.Score(s["method"], s["bits"], s["map"], s["seconds"])
         for s in json.loads(small[0].stdout)["scores"]
     ]
-    online = demo.Online(0.93, 0.94, 0.002, 0.25, 5000.0)
+    online = demo.OnlineScore(0.93, 0.94, 0.002, 0.25, 5000.0)
     found = demo.Shown(1000, online, scores, Path("plot.svg"))
     demo.report(found, Console(file=out, width=80, highlight=False))
     text = out.getvalue()
@@ -110,7 +110,7 @@ def test_the_report_fits_a_narrow_terminal(small):
 def test_a_status_in_a_terminal_has_no_colour_if_none_is_wanted():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=60, no_color=True)
-    with progress.working(console, "drawing"):
+    with output.working(console, "drawing"):
         pass
     assert "drawing" in out.getvalue()
     assert f"{ESCAPE}[3" not in out.getvalue()
@@ -150,7 +150,7 @@ def test_the_whole_demo_needs_no_optional_package(tmp_path):
     code = (
         "import sys\n"
         "for name in ('matplotlib', 'sklearn', 'faiss'): sys.modules[name] = None\n"
-        "from streambits.cli.main import main; main()\n"
+        "from streambits.cli.app import main; main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "demo", "--out", "plot.svg"],

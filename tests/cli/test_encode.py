@@ -12,6 +12,8 @@ import pytest
 import streambits as sb
 from streambits import storage
 from streambits._digests import seal
+from streambits.io.codes import open_codes
+from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 
@@ -60,19 +62,21 @@ def test_someone_who_stops_listening(model, rows, tmp_path):
 @pytest.mark.parametrize("kind", ["coder", "coders"])
 def test_other_models(kind, command, model, rows, tmp_path):
     coder, coders = model.coder(), sb.CoderSet()
-    coders.note(coder, rows[:9], coder.encode(rows[:9]))
+    coders.record(coder, rows[:9], coder.encode(rows[:9]))
     sb.save(coder if kind == "coder" else coders, tmp_path / "other.safetensors")
     np.save(tmp_path / "rows.npy", rows[:50])
     done = command("encode", tmp_path / "other.safetensors", tmp_path / "rows.npy")
     assert [line["code"] for line in done.lines] == hexadecimal(coder.encode(rows[:50]))
 
 
-def test_a_jobs_folder_is_its_model_here_and_its_coders_in_search(command, job, rows):
+def test_a_jobs_folder_is_the_coder_of_its_codes_here_and_in_search(command, job, rows):
     done = command("encode", job, job.parent / "rows.npy")
-    codes = sb.load(job / "model.safetensors").coder().encode(rows)
+    codes = sb.load(job / "coders.safetensors").newest.encode(rows)
     assert [line["code"] for line in done.lines] == hexadecimal(codes)
-    last = sb.load(job / "coders.safetensors").newest
-    assert 0 < (last.encode(rows).unpack() != codes.unpack()).mean() < 0.1
+    assert sb.load(job / "model.safetensors").coder().encode(rows) == codes
+    last = list(open_codes(job / "codes").index().items())[-1]
+    assert last.codes.epoch == codes.epoch
+    assert last.codes[-1:] == codes[last.ids[-1:]]
     query = ["--query", job.parent / "queries.npy"]
     assert f"by {job / 'coders.safetensors'}" in command("search", job, *query).err
     assert f"by {job / 'coders.safetensors'}" in command("search", job, "--model", job, *query).err
@@ -83,7 +87,7 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
     arguments = ["encode", tmp_path / "model.safetensors", "-"]
     done = command(*arguments, stdin=text)
     assert done.code == 1
-    assert "standard input:4: 2 cells, where 8 belong; --skip-bad" in done.err
+    assert "standard input:4: expected 8 cells, got 2; --skip-bad" in done.err
     assert command(*arguments, "--skip-bad", stdin=text).code == 2
     done = command(*arguments, "--skip-bad", "--rejects", tmp_path / "bad.jsonl", stdin=text)
     assert [line["id"] for line in done.lines] == [0, 1, 2, 4, 5]
@@ -148,6 +152,31 @@ def test_wrong_use(command, model, tmp_path, arguments):
 
 def test_what_is_no_model(fails, tmp_path, rows):
     sb.save(sb.HammingIndex(8), tmp_path / "a.index")
-    assert "holds a HammingIndex: name" in fails("encode", tmp_path / "a.index", "-")
+    assert "holds an index, and a model is needed" in fails("encode", tmp_path / "a.index", "-")
     assert "does not exist" in fails("encode", tmp_path / "no.safetensors", "-")
-    assert "model.safetensors does not exist" in fails("encode", tmp_path, "-")
+    assert "has no coders.safetensors or model.safetensors" in fails("encode", tmp_path, "-")
+
+
+def test_a_job_that_goes_on(command, fails, job, tmp_path):
+    """What it has committed encodes queries, but codes of a folder need a model that stays."""
+    parts = {"coders": sb.load(job / "coders.safetensors")}
+    (tmp_path / "job").mkdir()
+    shutil.copy(job / "job.json", tmp_path / "job")
+    file = tmp_path / "job" / "checkpoint.safetensors"
+    sb.save(Checkpoint(None, None, {"rows": 5000}, parts), file)
+    queries = job.parent / "queries.npy"
+    done = command("encode", tmp_path / "job", queries)
+    assert done.lines == command("encode", job, queries).lines
+    failed = fails("encode", tmp_path / "job", queries, "--out", tmp_path / "again")
+    assert "its next commit replaces the model: wait until it has ended" in failed
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.filterwarnings("default::streambits.errors.ReachWarning")
+def test_rows_out_of_reach_are_reported_in_a_line(command, model, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", 1000 * rows)
+    arguments = ["encode", tmp_path / "model.safetensors", tmp_path / "rows.npy"]
+    done = command(*arguments, "--out", tmp_path / "a", "--log-json")
+    [line] = [found for found in map(json.loads, done.err.splitlines()) if found["event"] == "log"]
+    assert "rows encoded are out of reach of every landmark" in line["message"]
+    assert command(*arguments, "--out", tmp_path / "b", "--quiet").err == ""

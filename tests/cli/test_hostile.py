@@ -10,7 +10,7 @@ import pytest
 
 import streambits as sb
 from streambits._digests import seal
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Checkpoint
 from streambits.storage import save
 
 DEEP = "[" * 100_000

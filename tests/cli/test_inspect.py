@@ -8,9 +8,9 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
-from streambits.cli.plot import plot
+from streambits.cli.output import energy_plot as plot
 from streambits.io.codes import open_codes
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs.folder import Checkpoint
 
 
 def test_a_learner(command, job):
@@ -32,7 +32,7 @@ def test_a_learner_for_people(command, job):
     text = command("inspect", job / "model.safetensors").out
     for expected in ("5,000", "certificate", "of the energy", "bits changed", "60 landmarks"):
         assert expected in text
-    for expected in ("█", "16 bits of 60 directions", "drift, the last looks"):
+    for expected in ("█", "16 bits of 60 directions", "drift, the last measurements"):
         assert expected in text
 
 

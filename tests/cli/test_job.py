@@ -5,8 +5,8 @@ import pytest
 
 import streambits as sb
 from streambits import storage
-from streambits.cli import job as shared
 from streambits.io.codes import open_sink
+from streambits.jobs import job
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def opened(monkeypatch, tmp_path):
         found.append((target, options))
         return open_sink(str(tmp_path / "codes.jsonl"), bits)
 
-    monkeypatch.setattr(shared, "open_sink", opening)
+    monkeypatch.setattr(job, "open_sink", opening)
     return found
 
 

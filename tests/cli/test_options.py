@@ -1,15 +1,16 @@
 """What `learn` and `online` are told: by flags, a file or variables, and kept in job.json."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import typer
 
 import streambits as sb
-from streambits._digests import seal, unseal
-from streambits.cli.options import Rotation, Way
-from streambits.jobs.settings import WAYS
-from streambits.model.rotations import ROTATIONS
+from streambits.cli import app as cli
+from streambits.cli.config import options_of
+from streambits.methods.settings import Settings
 
 TUNED = {
     "whitening": 0.25,
@@ -36,9 +37,16 @@ def kept(folder):
     return json.loads((folder / "job.json").read_text())["settings"]
 
 
-def test_the_names_are_those_of_the_library():
-    for names, known in ((Rotation, ROTATIONS), (Way, WAYS)):
-        assert [name.value for name in names] == list(known)
+@pytest.mark.parametrize(("verb", "without"), [("learn", {"refresh"}), ("online", set())])
+def test_every_setting_is_an_option_with_its_help_and_default(verb, without):
+    options = options_of(typer.main.get_command(cli.app).commands[verb])
+    for one in dataclasses.fields(Settings):
+        if one.name in without:
+            assert one.name not in options
+            continue
+        option = options[one.name]
+        assert option.help == one.metadata["help"]
+        assert option.default == one.default
 
 
 @pytest.mark.parametrize("verb", ["learn", "online"])
@@ -66,23 +74,21 @@ def test_all_ways_of_telling_give_the_same_model(
     assert model.features.bandwidth == pytest.approx(4 * sb.nearest(30).of(landmarks), rel=1e-12)
 
 
+USUAL = {"whitening": 0.5, "rotation": "itq", "landmarks_by": "uniform"}
+
+
 @pytest.mark.parametrize("place", range(0, len(FLAGS), 2))
 def test_a_job_goes_on_only_with_the_settings_it_had(command, fails, job, *, place, tmp_path):
     assert command(*job("learn")).code == 0
     name = FLAGS[place].removeprefix("--").replace("-", "_")
     said = fails(*job("learn"), *FLAGS[place : place + 2])
-    assert f"{name} is not set there and {TUNED[name]} here" in said
+    assert f"{name} is {USUAL.get(name, 'not set')} there and {TUNED[name]} here" in said
 
 
-@pytest.mark.parametrize("verb", ["learn", "online"])
-def test_a_folder_from_before_these_settings_goes_on(command, job, verb, tmp_path):
-    assert command(*job(verb)).code == 0
-    file = tmp_path / verb / "job.json"
-    old = unseal(file.read_bytes(), file)
-    for name in TUNED:
-        assert old["settings"].pop(name) is None
-    file.write_bytes(seal(old))
-    done = command(*job(verb), "--json")
+def test_a_job_goes_on_where_its_defaults_are_spelt_out(command, job):
+    assert command(*job("learn")).code == 0
+    spelt = ("--whitening", 0.5, "--rotation", "itq", "--epochs", "auto", "--epsilon", 1)
+    done = command(*job("learn"), *spelt, "--json")
     assert (done.code, done.json["rows"], done.json["new_rows"]) == (0, 600, 0)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.cli import reencode as verb
 from streambits.io.codes import open_codes
+from streambits.jobs import reencode as library
 
 
 @pytest.fixture
@@ -46,9 +46,28 @@ def test_nothing_is_left_when_it_fails(fails, job, source, tmp_path, monkeypatch
     assert "lacks" in fails("reencode", job, tmp_path / "few.npy", "--out", out)
     np.save(tmp_path / "many.npy", np.concatenate([rows, rows[:1]]))
     assert "not in the index" in fails("reencode", job, tmp_path / "many.npy", "--out", out)
-    monkeypatch.setattr(verb, "save", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(library, "save", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     assert "cannot be written: full" in fails("reencode", job, source, "--out", out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["few.npy", "many.npy"]
+
+
+def test_an_index_file_is_searched_by_the_job_it_came_from(command, job, source, tmp_path, rows):
+    """By the very coder that made its codes, though the learner could make a newer one."""
+    out = tmp_path / "new.safetensors"
+    assert command("reencode", job, source, "--out", out).code == 0
+    found = command("search", out, "--query", source, "--model", job, "-k", 1)
+    assert {line["distances"][0] for line in found.lines} == {0}
+    assert len(found.lines) == len(rows)
+
+
+def test_a_source_without_all_rows_of_the_newest_epoch(fails, job, tmp_path, rows):
+    """They are encoded again as well: coders change within an epoch."""
+    index = open_codes(job / "codes").index()
+    assert index.get([len(rows) - 1]).epoch == index.epochs[-1]
+    np.save(tmp_path / "few.npy", rows[:-1])
+    failed = fails("reencode", job, tmp_path / "few.npy", "--out", tmp_path / "new")
+    assert "lacks 1 of the index's rows, among them the id 4999" in failed
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_users_mistakes(fails, misused, job, tmp_path, train):

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streambits.cli import main as cli
+from streambits.cli import app as cli
 from streambits.cli.reference import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
@@ -43,4 +43,4 @@ def test_every_verb_has_an_example_that_parses(name):
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_speaks_json_or_is_told_why_not(name):
-    assert "as_json" in {param.name for param in VERBS[name].params}
+    assert "--json" in {flag for param in VERBS[name].params for flag in param.opts}

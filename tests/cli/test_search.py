@@ -14,7 +14,8 @@ from rich.console import Console
 import streambits as sb
 from streambits.cli import search as verb
 from streambits.io.codes import open_codes
-from streambits.jobs.checkpoint import Checkpoint
+from streambits.jobs import search as library
+from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
 
@@ -132,7 +133,7 @@ def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
     old.keep([0])
     keep(old)
     waits = []
-    monkeypatch.setattr(verb.time, "sleep", lambda _: (waits.append(1), keep(coders)))
+    monkeypatch.setattr(library.time, "sleep", lambda _: (waits.append(1), keep(coders)))
     done = command("search", folder, "--query", asked)
     assert done.lines == command("search", job, "--query", asked).lines
     assert len(waits) == 1
@@ -154,7 +155,7 @@ def test_a_full_disk_and_a_closed_pipe(job):
 def test_a_table_on_a_terminal(job, asked, monkeypatch):
     monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
     out = io.StringIO()
-    monkeypatch.setattr(verb, "Console", lambda **_: Console(file=out, width=60))
+    monkeypatch.setattr(verb.output, "stdout", lambda: Console(file=out, width=60))
     verb.show([verb.Answer(3, [7, 9], [0, 2.5]), verb.Answer(4, [], [])], as_json=False)
     assert "│ 3     │ 7  │ 0        │" in out.getvalue()
     assert "│       │ 9  │ 2.5      │" in out.getvalue()

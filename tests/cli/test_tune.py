@@ -1,14 +1,19 @@
 """`streambits tune`: measured on a sample, and settings that the verbs take."""
 
 import shlex
+import tomllib
 
 import numpy as np
 import pytest
+import typer
 
 import streambits as sb
+from streambits.cli import app as cli
 from streambits.cli import tune as verb
+from streambits.cli.config import options_of
 from streambits.features import Linear
-from streambits.tune import Choice, Tuned
+from streambits.methods.settings import Settings
+from streambits.tune import Tuned, choices, landmarks_for, usual
 
 FEW = ("--bits", 12, "--seconds", 0.1, "--sample", 400, "--n-landmarks", 40)
 
@@ -24,7 +29,7 @@ def test_what_is_found_can_be_typed_and_read(command, source, tmp_path, monkeypa
     done = command("tune", source, *FEW, "--out", "tuned.toml", "--json")
     assert done.code == 0, done.err
     told = done.json["settings"]
-    assert {"score", "kernel", "whitening", "seconds"} <= set(done.json["trials"][0])
+    assert {"score", "settings", "seconds"} <= set(done.json["trials"][0])
     assert "tuned.toml: the same" in done.err
     assert command(*shlex.split(done.json["command"])[1:]).code == 0
     for name in ("learn", "online"):
@@ -36,24 +41,29 @@ def test_what_is_found_can_be_typed_and_read(command, source, tmp_path, monkeypa
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(
-            n_landmarks=30, landmarks_by="centres", factor=4.0, whitening=0.25, rotation="random"
+        Settings(
+            6,
+            n_landmarks=30,
+            landmarks_by="centres",
+            bandwidth_factor=4.0,
+            whitening=0.25,
+            rotation="random",
         ),
-        Choice(kernel=False, whitening=0.75, rotation="itq"),
-        Choice(kernel=False, whitening=0.5, rotation="random"),
+        Settings(6, "linear", whitening=0.75, rotation="itq"),
+        Settings(6, "linear", whitening=0.5, rotation="random"),
     ],
 )
 def test_so_can_what_is_seldom_found(
     choice, command, source, *, tmp_path, monkeypatch, fingerprint
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verb, "choose", lambda drawn, bits, **_: Tuned(choice, [], drawn, bits, 0))
+    monkeypatch.setattr(verb, "tune", lambda drawn, *_, **__: Tuned(choice, [], drawn))
     done = command("tune", source, "--bits", 6, "--sample", 400, "--out", "tuned.toml")
     assert command(*shlex.split(done.out.splitlines()[-1])[1:]).code == 0
     assert command("learn", source, "--settings", "tuned.toml", "--out", "learn").code == 0
     models = [sb.load(f"{folder}/model.safetensors") for folder in ("model", "learn")]
     assert fingerprint(models[0]) == fingerprint(models[1])
-    check(models[0], verb.chosen.settings(choice, 6))
+    check(models[0], choice.chosen())
 
 
 def check(model, told):
@@ -64,16 +74,16 @@ def check(model, told):
         assert isinstance(model.features, Linear)
         return
     usual = sb.nearest(30).of(model.features.landmarks)
-    assert model.features.width == told["n_landmarks"]
+    assert model.features.width == told.get("n_landmarks", 500)
     assert model.features.bandwidth == pytest.approx(told["bandwidth_factor"] * usual)
 
 
 def test_a_table_for_people(command, source):
     done = command("tune", source, *FEW, "--target", "recall")
     text = " ".join(done.out.split())
-    for expected in ("settings tried", "score", "chosen: ", f"streambits learn {source} --method"):
+    for expected in ("settings tried", "score", "best: ", f"streambits learn {source} --method"):
         assert expected in text
-    assert "drawing 400 rows" in done.err
+    assert "drawing at most 400 rows" in done.err
 
 
 def test_standard_input(command, rows):
@@ -94,3 +104,41 @@ def test_a_users_mistakes(fails, misused, source, rows, tmp_path):
     (tmp_path / "mine.toml").write_text("[search]\nk = 2\n")
     assert "exists: choose another name" in fails("tune", source, "--out", tmp_path / "mine.toml")
     assert "there is no folder" in fails("tune", source, "--out", tmp_path / "no" / "t.toml")
+
+
+EVERY = sorted(set(choices(usual(6, 30))), key=str)
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=str)
+def test_a_job_begins_with_the_very_learner_that_was_measured(settings, mixture, fingerprint):
+    sample = mixture(300, dtype=np.float64)
+    whole = settings.landmarks_by == "centres"
+    found = Settings(**settings.chosen()).learner([sample if whole else sample[:30]])
+    more = {"reference": sample} if whole and settings.method == "ssbc" else {}
+    wanted = settings.build(landmarks_for(settings, sample), **more)
+    assert fingerprint(found) == fingerprint(wanted)
+
+
+@pytest.mark.parametrize("settings", [usual(64, 500), Settings(64, "linear")], ids=str)
+def test_every_setting_is_an_option_of_the_verbs(settings):
+    tables = tomllib.loads(verb.toml(settings.chosen()))
+    assert tables == {"learn": settings.chosen(), "online": settings.chosen()}
+    for name, table in tables.items():
+        assert table.keys() <= options_of(typer.main.get_command(cli.app).commands[name]).keys()
+
+
+def test_rows_are_read_as_they_were():
+    settings = Settings(64, bandwidth_factor=16.0, whitening=0.75, rotation="itq")
+    reading = {"columns": "a,b c", "ids": "key", "format": None}
+    words = shlex.split(verb.command_line("my rows/*.csv", reading, settings.chosen()))
+    assert words[:3] == ["streambits", "learn", "my rows/*.csv"]
+    assert dict(zip(words[3::2], words[4::2], strict=True)) == {
+        "--columns": "a,b c",
+        "--ids": "key",
+        "--method": "ssbc",
+        "--bits": "64",
+        "--bandwidth-factor": "16",
+        "--whitening": "0.75",
+        "--rotation": "itq",
+        "--out": "model/",
+    }

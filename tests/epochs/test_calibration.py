@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.isotonic import IsotonicRegression
 
 from streambits import Codes
-from streambits.epochs.calibration import Calibration, curve, smoothed, tables
+from streambits.epochs.calibration import Calibration, distance_curve, query_scales, smoothed
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40), st.integers(1, 20))
@@ -19,7 +19,7 @@ def test_a_curve_is_the_isotonic_regression_of_distances(seed, count, bits):
     far = rng.random((count, count)) + 0.3 * near
     above = np.triu_indices(count, 1)
     fitted = IsotonicRegression(out_of_bounds="clip").fit(near[above], far[above])
-    found = curve(near, far)
+    found = distance_curve(near, far)
     assert np.allclose(found, fitted.predict(np.arange(len(found))))
     assert (np.diff(found) >= -1e-12).all()
 
@@ -28,7 +28,7 @@ def test_a_far_query_is_told_so_although_its_codes_are_near():
     steps = np.arange(17.0)
     near = np.tile(np.arange(17, dtype=np.uint16), 20)[None, :]
     inside, outside = 1.0 * near, 1.0 * near + 100
-    found = tables(steps, np.concatenate([near, near]), np.concatenate([inside, outside]), 16)
+    found = query_scales(steps, np.concatenate([near, near]), np.concatenate([inside, outside]), 16)
     assert np.allclose(found[0], steps, atol=0.5)
     assert (found[1] > 80).all()
     assert (np.diff(found) >= 0).all()
@@ -36,7 +36,7 @@ def test_a_far_query_is_told_so_although_its_codes_are_near():
 
 def test_where_nothing_is_known_the_nearest_answer_counts():
     near = np.full((1, 50), 10, np.uint16)
-    found = tables(np.arange(17.0), near, np.full((1, 50), 30.0), 16)
+    found = query_scales(np.arange(17.0), near, np.full((1, 50), 30.0), 16)
     assert found[0, 0] > 15
     assert found[0, 10] > 25
 
@@ -95,7 +95,7 @@ def test_smoothing_weighs_all_pairs_and_holds_few_of_them(bits):
 def test_scales_of_long_codes_leave_nothing_behind():
     near, far = np.full((1, 4), 9, np.uint16), np.ones((1, 4))
     tracemalloc.start()
-    tables(np.ones(4097), near, far, 4096)
+    query_scales(np.ones(4097), near, far, 4096)
     left, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert left < 1 << 20
@@ -132,4 +132,4 @@ def test_a_scale_is_exact_where_bits_tell_the_distance():
 def test_a_curve_is_pooled_as_far_back_as_it_falls():
     near = np.array([[0, 0, 1, 2], [0, 0, 3, 2], [1, 3, 0, 1], [2, 2, 1, 0]], np.uint16)
     means = np.array([1.0, 2.0, 3.0, -20.0])
-    assert np.allclose(curve(near, means[near]), (1 + 2 * 2 + 2 * 3 - 20) / 6)
+    assert np.allclose(distance_curve(near, means[near]), (1 + 2 * 2 + 2 * 3 - 20) / 6)

@@ -5,7 +5,9 @@ import pytest
 
 import streambits as sb
 from forks import in_child
-from streambits.errors import EpochError, InputError, StorageError
+from streambits.errors import EpochError, InputError, ReachWarning, StorageError
+
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def test_hits_of_all_epochs_are_on_one_scale():
     for part in np.split(rows, 4):
         learner.learn(part).renew()
         codes = learner.coder().encode(part)
-        coders.note(learner.coder(), part, codes)
+        coders.record(learner.coder(), part, codes)
         index.add(codes)
     queries = rows[5::40]
     true = np.linalg.norm(queries[:, None] - rows, axis=2)
@@ -87,7 +89,7 @@ def test_one_epoch_needs_no_scale_and_none_finds_nothing():
     coder = sb.ssbc(rows[:50], bits=8).learn(rows).coder()
     coders, index = sb.CoderSet(), sb.HammingIndex(8)
     assert coders.search(index, rows[:2], 3).ids.shape == (2, 0)
-    coders.note(coder, rows, coder.encode(rows))
+    coders.record(coder, rows, coder.encode(rows))
     index.add(coder.encode(rows))
     hits = coders.search(index, rows[:2], 3, allow=range(10))
     assert hits.distances.dtype == np.int32
@@ -125,7 +127,7 @@ def test_retired_and_unknown_epochs_are_errors(streamed):
         index.search(coders.encode(rows[:1]) | {9: [[0.0] * 32]}, 1)
     coder = learner.coder()
     with pytest.raises(InputError, match="are not the codes of 2 rows"):
-        some.note(coder, rows[:2], coder.encode(rows[:3]))
+        some.record(coder, rows[:2], coder.encode(rows[:3]))
     with pytest.raises(InputError, match="sample is 1"):
         sb.CoderSet(sample=1)
 
@@ -198,14 +200,14 @@ def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
         assert np.array_equal(found.ids, wanted.ids)
         assert np.allclose(found.distances, wanted.distances)
     with pytest.raises(EpochError, match="epoch 0 is over"):
-        coders.note(coders[0], rows[:5], coders[0].encode(rows[:5]))
+        coders.record(coders[0], rows[:5], coders[0].encode(rows[:5]))
 
 
 def test_samples_are_single_precision_and_bytes(streamed):
     *_, rows = streamed
     learner = sb.ssbc(rows[:100].astype(np.float64), bits=12)
     coder, coders = learner.coder(), sb.CoderSet(sample=50)
-    coders.note(coder, rows, coder.encode(rows))
+    coders.record(coder, rows, coder.encode(rows))
     state = coders.state()["epochs"]["0"]
     assert state["rows"].rows.dtype == np.float32
     assert state["codes"].rows.dtype == np.uint8
@@ -229,7 +231,7 @@ def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, 
     for _ in sb.encode_online(learner, [rows], coders=coders):
         pass
     assert coders[0] is coders[0]
-    monkeypatch.setattr("streambits.epochs.coder_set.OPENED", 1)
+    monkeypatch.setattr("streambits.epochs.epoch.OPENED", 1)
     first = coders[0]
     assert coders[1] is coders[1]
     assert coders[0] is not first
@@ -250,7 +252,7 @@ def test_codes_of_another_epoch_are_not_noted(two_parts):
     rows, first, _ = two_parts
     coders, later = sb.CoderSet(), type(first)(first.features, first.projection, epoch=1)
     with pytest.raises(InputError, match="are not the codes of 5 rows"):
-        coders.note(later, rows[:5], first.encode(rows[:5]))
+        coders.record(later, rows[:5], first.encode(rows[:5]))
     assert (len(coders), coders.seen) == (0, 0)
 
 
@@ -258,9 +260,9 @@ def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):
     rows, first, second = two_parts
     assert first.encode(rows) != second.encode(rows)
     coders = sb.CoderSet()
-    coders.note(first, rows[:600], first.encode(rows[:600]))
+    coders.record(first, rows[:600], first.encode(rows[:600]))
     assert coders[0] is coders.newest is first
-    coders.note(second, rows[600:], second.encode(rows[600:]))
+    coders.record(second, rows[600:], second.encode(rows[600:]))
     assert coders[0] is coders.newest is second
     assert coders.encode(rows) == {0: second.encode(rows)}
 
@@ -269,10 +271,10 @@ def test_rows_noted_later_change_what_distances_mean(two_parts):
     rows, first, second = two_parts
     asked, never = sb.CoderSet(), sb.CoderSet()
     for coders in (asked, never):
-        coders.note(first, rows[:600], first.encode(rows[:600]))
+        coders.record(first, rows[:600], first.encode(rows[:600]))
         if coders is asked:
             before = coders.scales(rows[:9], coders.encode(rows[:9]))[0]
-        coders.note(second, rows[600:], second.encode(rows[600:]))
+        coders.record(second, rows[600:], second.encode(rows[600:]))
     after, expected = (c.scales(rows[:9], c.encode(rows[:9]))[0] for c in (asked, never))
     assert np.array_equal(after, expected)
     assert not np.allclose(after, before, rtol=0.01)
@@ -306,7 +308,7 @@ def test_an_epoch_of_one_row_is_searched_by_plain_distances(two_parts):
     later = type(first)(first.features, first.projection, epoch=1)
     coders, index = sb.CoderSet(), sb.HammingIndex(16)
     for coder, some in ((first, rows[:1]), (later, rows[1:300])):
-        coders.note(coder, some, coder.encode(some))
+        coders.record(coder, some, coder.encode(some))
         index.add(coder.encode(some))
     scales = coders.scales(rows[:3], coders.encode(rows[:3]))
     assert np.array_equal(scales[0], np.tile(np.arange(17.0), (3, 1)))
@@ -326,9 +328,9 @@ def test_scales_of_many_queries_are_those_of_each(streamed):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_forked_while_a_thread_opens_an_epoch_can_open_it_too():
-    from streambits.epochs.coder_set import _Opened  # noqa: PLC0415
+    from streambits.epochs.epoch import EpochCache  # noqa: PLC0415
 
-    opened, inside, go_on = _Opened(), threading.Event(), threading.Event()
+    opened, inside, go_on = EpochCache(), threading.Event(), threading.Event()
 
     def slow(number):
         inside.set()
@@ -355,3 +357,12 @@ class Sized:
 
     def __init__(self, number):
         self.number = number
+
+
+def test_queries_that_no_epoch_reaches_are_warned_of(streamed):
+    """A row that is far from one epoch's landmarks and near another's is nobody's mistake."""
+    _, coders, index, rows = streamed
+    assert len(index.epochs) > 1
+    coders.search(index, rows[::50], 3)
+    with pytest.warns(ReachWarning, match="8 of 8 rows asked for are out of reach"):
+        coders.search(index, rows[:8] + 1000, 3)

@@ -107,7 +107,7 @@ def test_landmarks_are_wider_while_a_change_goes_on_and_then_no_more():
     rows = jumping(2.0)
     learner, done, epochs = sb.ssbc(cloud(MARKS), bits=8, epochs="auto"), 0, []
     while done < len(rows):
-        done += learner.take(rows[done:])
+        done += len(learner.learn_and_encode(rows[done:], learner.coder()))
         landmarks = learner.features.landmarks
         wide = learner.features.bandwidth / sb.nearest(30).of(landmarks)
         epochs.append((learner.epoch, round(wide, 6), int((landmarks.mean(axis=1) > 1.5).sum())))
@@ -120,7 +120,7 @@ def test_landmarks_are_wider_while_a_change_goes_on_and_then_no_more():
 def test_a_watch_expects_rows_like_the_new_landmarks():
     rows = jumping(2.0)
     learner = sb.ssbc(cloud(MARKS), bits=8, epochs="auto")
-    learner.take(rows)
+    learner.learn_and_encode(rows, learner.coder())
     landmarks = learner.features.landmarks
     new = landmarks[: int(0.75 * MARKS)]
     assert (new.mean(axis=1) > 1.5).all()

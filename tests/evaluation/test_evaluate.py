@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.evaluation.evaluate import Evaluation, LengthScore, resized
 from streambits.evaluation.evaluate import _sketch as sketch_for
+from streambits.evaluation.evaluate import resized
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.uniform(-2, 2, (30, 12))
@@ -129,7 +129,7 @@ def test_coders_are_measured_at_their_own_length_only(learner):
     got = sb.evaluate(learner.coder(), BASE, queries=QUERIES, lengths=(16,))
     assert "evaluate the learner" in got.lengths[0].reason
     coders = sb.CoderSet()
-    coders.note(learner.coder(), BASE, learner.coder().encode(BASE))
+    coders.record(learner.coder(), BASE, learner.coder().encode(BASE))
     assert sb.evaluate(coders, BASE, queries=QUERIES, lengths=()).model == got.model
 
 
@@ -153,74 +153,6 @@ def test_bad_input_is_refused(learner, change, complaint):
     asked = {"model": learner, "rows": BASE, "lengths": ()} | change
     with pytest.raises(InputError, match=complaint):
         sb.evaluate(asked.pop("model"), asked.pop("rows"), **asked)
-
-
-def evaluation(own, others, *, constant=0):
-    """With recalls by length, each in the first 10 and after re-ranking 100 and 200."""
-    scores = {
-        bits: LengthScore(bits, dict(zip((10, 100, 200), recalls, strict=True)), 0.5)
-        for bits, recalls in {64: own, **others}.items()
-    }
-    lengths = tuple(scores[bits] for bits in sorted(scores))
-    use = sb.evaluation.bits.BitUse(0.1, constant, 0.1, 0.2)
-    return Evaluation(scores[64], lengths, 10, 0.95, 1000, 100, 8, use, np.zeros(64), np.eye(64))
-
-
-@pytest.mark.parametrize(
-    ("own", "others", "advice"),
-    [
-        (
-            (0.3, 0.8, 0.9),
-            {96: (0.5, 0.96, 0.99), 128: (0.6, 0.98, 1)},
-            (
-                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
-                "96 bits would reach 0.95 after re-ranking 100."
-            ),
-        ),
-        (
-            (0.3, 0.8, 0.96),
-            {96: (0.5, 0.96, 0.99)},
-            (
-                "64 bits reach 0.95 after re-ranking 200. "
-                "96 bits would reach 0.95 after re-ranking 100."
-            ),
-        ),
-        ((0.3, 0.97, 0.99), {96: (0.5, 0.98, 1)}, "64 bits reach 0.95 after re-ranking 100."),
-        (
-            (0.96, 0.97, 0.99),
-            {32: (0.5, 0.98, 1)},
-            "64 bits reach 0.95 without re-ranking. 32 bits would reach 0.95 after re-ranking 100.",
-        ),
-        (
-            (0.3, 0.8, 0.9),
-            {96: (0.4, 0.85, 0.96)},
-            (
-                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
-                "96 bits would reach 0.95 after re-ranking 200."
-            ),
-        ),
-        (
-            (0.3, 0.8, 0.9),
-            {96: (0.4, 0.85, 0.93)},
-            (
-                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
-                "No other length up to 96 bits reaches it; the best is 96 bits with 0.93. More "
-                "landmarks or `tune` may help."
-            ),
-        ),
-        ((0.3, 0.8, 0.96), {}, "64 bits reach 0.95 after re-ranking 200."),
-    ],
-)
-def test_advice_follows_from_the_figures(own, others, advice):
-    assert evaluation(own, others).advice == advice
-
-
-def test_constant_bits_are_named():
-    advice = evaluation((0.96, 0.97, 0.99), {}, constant=3).advice
-    assert advice.endswith(
-        "3 of the 64 bits are the same for all rows and carry nothing: a "
-        "shorter code would do as well."
-    )
 
 
 def test_importing_streambits_loads_no_evaluation():

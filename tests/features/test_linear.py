@@ -30,7 +30,7 @@ def test_noise_bounds_the_rounding_error_of_a_row():
     linear = Linear(centre)
     exact = rows.astype(np.float64) - centre
     error = np.linalg.norm(linear(rows) - exact, axis=1)
-    assert np.all(error <= linear.noise(rows) * np.linalg.norm(exact, axis=1))
+    assert np.all(error <= linear.noise(rows, linear(rows)) * np.linalg.norm(exact, axis=1))
 
 
 def test_state_sizes_and_bytes(fingerprint):

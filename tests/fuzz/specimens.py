@@ -18,13 +18,12 @@ import typer
 from typer.main import get_command
 
 import streambits as sb
+import streambits.jobs.job
 import streambits.jobs.reader
-import streambits.jobs.run
 from paper import runs
 from paper.measure import Cell
-from streambits.cli import chosen
-from streambits.cli import main as cli
-from streambits.cli import settings as from_elsewhere
+from streambits.cli import app as cli
+from streambits.cli import config, tune
 from streambits.errors import StreambitsError
 from streambits.io.codes import faiss, save_index
 from streambits.io.codes.parquet import read_codes, write_codes
@@ -202,9 +201,9 @@ def resumed(_, __):
 
 
 def settings_read(path, _):
-    verbs = {name: from_elsewhere.options_of(v) for name, v in cli.app.commands.items()}
+    verbs = {name: config.options_of(v) for name, v in cli.app.commands.items()}
     try:
-        return json.dumps(from_elsewhere.read(path, verbs))
+        return json.dumps(config.read_settings(path, verbs))
     except typer.BadParameter as error:  # one line on stderr, as for all settings
         raise StreambitsError(str(error)) from error
 
@@ -379,7 +378,7 @@ def finished_jobs(root):
 def others(root):
     folder = _folder(root, "others")
     told = {"method": "ssbc", "bits": 64, "n_landmarks": 500, "whitening": 0.5, "rotation": "itq"}
-    chosen.write(folder / "tuned.toml", told)
+    tune.write(folder / "tuned.toml", told)
     yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
     cell = Cell("mnist", "ssbc", BITS)
     figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
@@ -436,7 +435,7 @@ def _codes_of(folder, kind, asked):
 @contextlib.contextmanager
 def _stopping(wanted):
     """Jobs are asked to stop when they have committed some rows."""
-    tell = streambits.jobs.run.Job._tell
+    tell = streambits.jobs.job.Job._report
 
     def and_stop(job, event, **more):
         if event == "commit" and not job.__dict__.get("asked") and job.rows >= 100:
@@ -444,8 +443,8 @@ def _stopping(wanted):
             signal.raise_signal(signal.SIGTERM)
         return tell(job, event, **more)
 
-    streambits.jobs.run.Job._tell = and_stop if wanted else tell
+    streambits.jobs.job.Job._report = and_stop if wanted else tell
     try:
         yield
     finally:
-        streambits.jobs.run.Job._tell = tell
+        streambits.jobs.job.Job._report = tell

@@ -118,7 +118,7 @@ def test_epochs_follow_a_stream_that_moves():
 
 
 def test_partial_fit_warns_once_that_its_landmarks_are_a_prefix():
-    model = SSBC(16, n_landmarks=100, random_state=0)
+    model = SSBC(16, n_landmarks=100, epochs="never", random_state=0)
     with pytest.warns(LandmarkWarning, match=r"100 landmarks .* 1000 rows of the first batch"):
         model.partial_fit(ROWS[:1000])
     before = model.transform(ROWS)
@@ -146,7 +146,7 @@ def test_fit_starts_anew():
 
 def test_landmarks_are_drawn_from_all_rows_and_apart_from_the_rotations_sample():
     rows = np.arange(20000.0)[:, None] + ROWS[:1]
-    model = SSBC(4, n_landmarks=1000, random_state=0).fit(rows)
+    model = SSBC(4, n_landmarks=1000, epochs="never", random_state=0).fit(rows)
     drawn = model.learner_.features.landmarks[:, 0]
     assert len(np.unique(drawn)) == 1000
     assert abs(drawn.mean() - 10000) < 1000

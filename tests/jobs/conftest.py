@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streambits.jobs.folder import Folder
+from streambits.jobs.folder import JobFolder
 
 FORKS = """
 import contextlib, json, os, signal, sys, time
 import numpy as np, pyarrow, pyarrow.parquet, scipy.linalg
-import streambits.cli.main as cli
+import streambits.cli.app as cli
 import streambits.jobs.reader
 import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
 from streambits.io import rows as sources
@@ -170,7 +170,7 @@ def _committed(folder, rows):
     """Wait until a job has committed so many rows, at most half a minute."""
     found = None
     for _ in range(600):
-        found = Folder(folder, {}).checkpoint()
+        found = JobFolder(folder, {}).checkpoint()
         if found is not None and found.counts["rows"] >= rows:
             return
         time.sleep(0.05)

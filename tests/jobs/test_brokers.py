@@ -8,7 +8,7 @@ import pytest
 
 from streambits.errors import InputError
 from streambits.io.codes.parquet import read_codes
-from streambits.jobs.open import ReadOptions, open_any
+from streambits.io.rows import open_source
 
 SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--epochs", "never"]
 
@@ -100,41 +100,46 @@ def test_a_bad_message_is_told_by_its_place(jobs, mixture, broker, tmp_path):
     where = broker.where(name, broker.first + 450)
     command = ["online", f"{broker.url}/{name}", *SETTINGS, "--out", tmp_path / "job"]
     assert jobs.run(command) == 1
-    assert f"{where}: 2 numbers, where 8 belong; --skip-bad puts" in jobs.said
+    assert f"{where}: expected 8 values, got 2; --skip-bad puts" in jobs.said
     jobs.whole([*command, "--skip-bad"])
     assert ids_in(tmp_path / "job") == list(range(broker.first, broker.first + 450))
     [line] = (tmp_path / "job" / "rejects.jsonl").read_text().splitlines()
     assert json.loads(line) == {
         "where": where,
-        "reason": "2 numbers, where 8 belong",
+        "reason": "expected 8 values, got 2",
         "text": "[1, 2]",
     }
 
 
 @pytest.mark.parametrize(
-    ("paths", "how", "complaint"),
+    ("paths", "options", "complaint"),
     [
-        (["a.npy"], ReadOptions(follow=True), "--follow is for brokers"),
-        (["http://x/y"], ReadOptions(), "is no source: name files, or one of nats://"),
-        (["nats://x/y", "a.npy"], ReadOptions(), "is no source"),
-        (["nats://x/y"], ReadOptions(columns="a,b"), "for a broker it is a number"),
+        (["a.npy"], {"follow": True}, "follow is for brokers"),
+        (["a.npy"], {"idle": 0.0}, "idle is for brokers"),
+        (["http://x/y"], {}, "is not a source: name files, or one of nats://"),
+        (["nats://x/y", "a.npy"], {}, "is not a source"),
+        (["nats://x/y"], {"columns": ["a", "b"]}, "for a broker it is the number of values per"),
     ],
 )
-def test_what_is_no_source(paths, how, complaint):
+def test_what_is_not_a_source(paths, options, complaint):
     pytest.importorskip("nats")
     with pytest.raises(InputError, match=complaint):
-        open_any(paths, how)
+        open_source(paths, **options)
 
 
 def test_files_are_read_with_any_retry(tmp_path, rows):
     """A limit for what can go away holds where nothing can."""
     np.save(tmp_path / "rows.npy", rows)
-    source = open_any([str(tmp_path / "rows.npy")], ReadOptions(retry_seconds=5.0))
+    source = open_source(tmp_path / "rows.npy", retry_seconds=5.0)
     assert source.length == len(rows)
 
 
 def test_kafka_is_known():
     pytest.importorskip("confluent_kafka")
-    how = ReadOptions(columns="8", ids="key", format="f4", idle=1.0, retry_seconds=5.0)
-    source = open_any(["kafka://127.0.0.1:1/topic"], how)
-    assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)
+    options = {"ids": "key", "format": "f4", "idle": 1.0, "retry_seconds": 5.0, "rows": 7}
+    for columns in (8, ["8"]):  # the command line has a text
+        source = open_source("kafka://127.0.0.1:1/topic", columns=columns, **options)
+        assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)
+        assert (source.rows, source.retry_seconds, source.follow) == (7, 5.0, True)
+        settings = {"format": "f4", "id_key": "key", "row_key": "row", "columns": 8}
+        assert source.parser.identity() == settings

@@ -8,12 +8,11 @@ import pytest
 
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
-from streambits.jobs.folder import Folder
-from streambits.jobs.learning import Learning
-from streambits.jobs.open import ReadOptions, open_any
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import Job, Pace
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
-from streambits.jobs.settings import Settings
+from streambits.jobs.work import Learning
+from streambits.methods.settings import Settings
 
 
 @pytest.fixture
@@ -27,9 +26,9 @@ def learn(tmp_path, monkeypatch):
             if event == "commit" and crash is not None and progress.rows >= crash:
                 raise StorageError("the disk is full")
 
-        source = open_any([str(path)], ReadOptions(**how))
-        work = Learning(Settings(8, n_landmarks=20).filled())
-        with Folder(tmp_path / "job", {"source": source.identity()}) as folder:
+        source = open_source(str(path), **how)
+        work = Learning(Settings(8, n_landmarks=20).checked())
+        with JobFolder(tmp_path / "job", {"source": source.identity()}) as folder:
             rejects = Rejects(None, skip=False)
             return Job(source, work, None, rejects, folder, pace=Pace(400), watchers=[watch]).run()
 

@@ -11,11 +11,11 @@ from streambits.errors import StorageError
 from streambits.io.codes import open_sink
 from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
-from streambits.jobs import checkpoint, reader
-from streambits.jobs.encoding import Encoding
-from streambits.jobs.folder import Folder
+from streambits.jobs import folder, reader
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import Job, Pace
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.run import Job, Pace
+from streambits.jobs.work import Encoding
 from streambits.model.batches import Reject
 
 
@@ -36,7 +36,7 @@ def ended(learner, rows, monkeypatch, tmp_path):
 
         source = open_source(tmp_path / "rows.npy", rows=1000)
         work, rejects = Encoding(learner.coder(), "model"), Rejects(None, skip=False)
-        with Folder(tmp_path / "job", {}) as folder:
+        with JobFolder(tmp_path / "job", {}) as folder:
             try:
                 Job(source, work, sink, rejects, folder, pace=Pace(1000), watchers=[note]).run()
             except StorageError:
@@ -74,7 +74,7 @@ def test_it_is_not_the_end_before_the_sink_is_closed(ended, tmp_path, monkeypatc
     assert ended(sink=open_sink(str(tmp_path / "codes"), 12)) == [False, True]
 
 
-class Checkpoint(checkpoint.Checkpoint):
+class Checkpoint(folder.Checkpoint):
     """As it was once written."""
 
     def state(self):
@@ -90,9 +90,9 @@ def test_one_from_before_is_gone_on_from(ended, rows, learner, tmp_path):
             raise StorageError("the disk is full")
 
     assert ended(crash, open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, "failed", False]
-    folder = Folder(tmp_path / "job", {})
+    folder = JobFolder(tmp_path / "job", {})
     new = folder.checkpoint()
-    folder.keep(Checkpoint(new.offset, new.sink, new.counts, new.parts))
+    folder.commit(Checkpoint(new.offset, new.sink, new.counts, new.models))
     assert folder.checkpoint().ended is None
     assert ended(sink=open_sink(str(tmp_path / "codes"), 12)) == [*[False] * 3, True]
     [packed] = [codes.packed for _, codes in read_codes(tmp_path / "codes")]
@@ -132,13 +132,13 @@ def test_codes_and_rejects_are_on_the_disk_before_the_checkpoint_counts_them(
         events.append(("keep", checkpoint.counts["rows"], checkpoint.counts["size"], size))
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(Folder, "keep", noted_keep)
+    monkeypatch.setattr(JobFolder, "commit", noted_keep)
     source = open_source(tmp_path / "rows.npy", rows=1000)
     work, rejects = (
         Encoding(learner.coder(), "model"),
         Rejects(tmp_path / "rejects.jsonl", skip=True),
     )
-    with Folder(tmp_path / "job", {}) as folder:
+    with JobFolder(tmp_path / "job", {}) as folder:
         Job(source, work, Sink(), rejects, folder, pace=Pace(1000)).run()
     kept = [event for event in events if event[0] == "keep"]
     assert len(kept) > 3

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from streambits.jobs.folder import Folder
+from streambits.jobs.folder import JobFolder
 
 pytestmark = pytest.mark.slow
 HELD = 4000  # the row that a trigger holds back as long as someone has the lock
@@ -108,7 +108,7 @@ def test_one_that_stays_away_is_told_and_the_same_command_goes_on(jobs, database
     assert jobs.run(command) == 1  # at the start nobody waits
     assert len(jobs.said.splitlines()) == 1
     database.server.start()
-    rows = Folder(database.folder / "held", {}).checkpoint().counts["rows"]
+    rows = JobFolder(database.folder / "held", {}).checkpoint().counts["rows"]
     safe = database.rows("held")
     assert len(safe) >= rows > 0
     jobs.whole(command)

@@ -16,8 +16,7 @@ from streambits._digests import seal
 from streambits.errors import StorageError
 from streambits.io.codes.parquet import write_codes
 from streambits.jobs import folder as module
-from streambits.jobs.checkpoint import Checkpoint
-from streambits.jobs.folder import Folder, description
+from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.model.batches import CodeBatch
 
 ONE, OTHER = {"settings": {"bits": 9}}, {"settings": {"bits": 8}}
@@ -34,9 +33,9 @@ def codes(folder, count):
 
 def begin(path, counts=NOTHING):
     """A job that has made its first checkpoint, and ended then."""
-    with Folder(path, ONE) as folder:
+    with JobFolder(path, ONE) as folder:
         codes(path, 0)
-        folder.keep(Checkpoint(None, {"bits": 9}, counts, {}, ended=False))
+        folder.commit(Checkpoint(None, {"bits": 9}, counts, {}, ended=False))
 
 
 @pytest.fixture
@@ -47,49 +46,49 @@ def path(tmp_path):
 def test_one_that_has_kept_nothing_gives_way(path):
     begin(path)
     (path / "codes" / ".part-000000.parquet.7.7.new").touch()  # of one that was killed
-    with Folder(path, OTHER) as folder:
+    with JobFolder(path, OTHER) as folder:
         assert folder.checkpoint() is None
-    assert description(path)["settings"] == {"bits": 8}
-    with Folder(path, ONE):  # and so does the other
-        assert description(path)["settings"] == {"bits": 9}
+    assert JobFolder(path).description()["settings"] == {"bits": 8}
+    with JobFolder(path, ONE):  # and so does the other
+        assert JobFolder(path).description()["settings"] == {"bits": 9}
 
 
 def test_the_same_job_goes_on_from_its_first_checkpoint(path):
     begin(path)
-    with Folder(path, ONE) as folder:
+    with JobFolder(path, ONE) as folder:
         assert folder.checkpoint().sink == {"bits": 9}
 
 
 def test_one_that_was_killed_before_its_first_checkpoint_gives_way(path):
-    with Folder(path, ONE):
+    with JobFolder(path, ONE):
         (path / "codes").mkdir()
-    with Folder(path, OTHER):
-        assert description(path)["settings"] == {"bits": 8}
+    with JobFolder(path, OTHER):
+        assert JobFolder(path).description()["settings"] == {"bits": 8}
 
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_one_that_has_committed_does_not(path, name):
     begin(path, NOTHING | {name: 1})
     with pytest.raises(StorageError, match="another job: bits is 9 there and 8 here"):
-        Folder(path, OTHER).__enter__()
-    with Folder(path, ONE) as folder:
+        JobFolder(path, OTHER).__enter__()
+    with JobFolder(path, ONE) as folder:
         assert folder.checkpoint().counts[name] == 1
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "coders.safetensors", "x.safetensors"])
 def test_nor_one_with_a_model(path, name):
     """Someone may have removed the checkpoint to save room."""
-    with Folder(path, ONE):
+    with JobFolder(path, ONE):
         (path / name).touch()
     with pytest.raises(StorageError, match="belongs to another job"):
-        Folder(path, OTHER).__enter__()
+        JobFolder(path, OTHER).__enter__()
 
 
 def test_nor_one_with_codes(path):
     begin(path)
     codes(path, 1)
     with pytest.raises(StorageError, match="belongs to another job"):
-        Folder(path, OTHER).__enter__()
+        JobFolder(path, OTHER).__enter__()
 
 
 @pytest.mark.parametrize("name", ["checkpoint.safetensors", "codes/part-000000.parquet"])
@@ -97,17 +96,17 @@ def test_nor_one_of_which_it_cannot_be_told(path, name):
     begin(path)
     (path / name).write_bytes(b"rubbish")
     with pytest.raises(StorageError, match="belongs to another job"):
-        Folder(path, OTHER).__enter__()
+        JobFolder(path, OTHER).__enter__()
     assert (path / name).read_bytes() == b"rubbish"
 
 
 def test_nor_one_that_is_running(path):
     with (
-        Folder(path, ONE),
+        JobFolder(path, ONE),
         pytest.raises(StorageError, match=r"this process \(\d+\) works on the job"),
     ):
-        Folder(path, OTHER).__enter__()
-    assert description(path)["settings"] == {"bits": 9}
+        JobFolder(path, OTHER).__enter__()
+    assert JobFolder(path).description()["settings"] == {"bits": 9}
 
 
 def test_killed_on_the_way_it_still_gives_way(path, monkeypatch):
@@ -121,12 +120,12 @@ def test_killed_on_the_way_it_still_gives_way(path, monkeypatch):
 
     monkeypatch.setattr(module, "replacing", kill)
     with pytest.raises(Killed):
-        Folder(path, OTHER).__enter__()
+        JobFolder(path, OTHER).__enter__()
     monkeypatch.undo()
     for job in (ONE, OTHER):
-        with Folder(path, job) as folder:
+        with JobFolder(path, job) as folder:
             assert folder.checkpoint() is None
-            assert description(path)["settings"] == job["settings"]
+            assert JobFolder(path).description()["settings"] == job["settings"]
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "\xff", "7"])
@@ -134,14 +133,14 @@ def test_a_description_that_is_damaged_is_told(path, text):
     path.mkdir()
     (path / "job.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(StorageError, match=r"job\.json is damaged .* or choose another folder"):
-        Folder(path, ONE).__enter__()
+        JobFolder(path, ONE).__enter__()
 
 
 def test_an_empty_description_is_not_the_same_as_none(path):
     begin(path, NOTHING | {"rows": 1})
     (path / "job.json").write_bytes(seal({}))
     with pytest.raises(StorageError, match="belongs to another job"):
-        Folder(path, ONE).__enter__()
+        JobFolder(path, ONE).__enter__()
     assert (path / "checkpoint.safetensors").exists()
 
 
@@ -168,9 +167,9 @@ def test_a_description_with_odd_values_is_told(path, text):
         text = seal(json.loads(text)).decode()
     (path / "job.json").write_text(text)
     with pytest.raises(StorageError, match=r"job\.json is damaged \(.* or choose another folder"):
-        Folder(path, ONE).__enter__()
+        JobFolder(path, ONE).__enter__()
     with pytest.raises(StorageError, match="is damaged"):
-        description(path)
+        JobFolder(path).description()
 
 
 def test_a_lock_that_is_a_link_is_not_followed(path):
@@ -179,17 +178,17 @@ def test_a_lock_that_is_a_link_is_not_followed(path):
     victim.write_text("precious")
     (path / "lock").symlink_to(victim)
     with pytest.raises(StorageError, match=r"lock must be a file of our own"):
-        Folder(path, ONE).__enter__()
+        JobFolder(path, ONE).__enter__()
     assert victim.read_text() == "precious"
 
 
 def test_a_lock_that_was_removed_ends_the_job_at_its_next_commit(path):
-    with Folder(path, ONE) as first:
+    with JobFolder(path, ONE) as first:
         (path / "lock").unlink()
-        with Folder(path, ONE) as second:
+        with JobFolder(path, ONE) as second:
             with pytest.raises(StorageError, match=r"lock, which kept others out, was removed"):
-                first.keep(Checkpoint(None, None, NOTHING, {}))
-            second.keep(Checkpoint(None, None, NOTHING, {}))
+                first.commit(Checkpoint(None, None, NOTHING, {}))
+            second.commit(Checkpoint(None, None, NOTHING, {}))
         assert not (path / "lock").exists()
         assert first.checkpoint() is not None
 
@@ -211,15 +210,17 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_stays(path)
     (path / f".far.{2**70}.new").mkdir()
     (path / f".x.index.{alive}.7.new").touch()
     (path / ".notes.new").mkdir()
-    with Folder(path, ONE):
+    with JobFolder(path, ONE):
         there = {file.name for file in path.glob(".*")}
         assert there == {f".x.index.{alive}.7.new", ".notes.new"}
 
 
 def test_another_model_is_not_a_checkpoint(path, learner):
-    with Folder(path, ONE) as folder:
+    with JobFolder(path, ONE) as folder:
         sb.save(learner.coder(), path / "checkpoint.safetensors")
-        with pytest.raises(StorageError, match=r"checkpoint\.safetensors holds a Coder, no check"):
+        with pytest.raises(
+            StorageError, match=r"checkpoint\.safetensors holds a Coder, not a check"
+        ):
             folder.checkpoint()
 
 
@@ -240,7 +241,7 @@ def test_a_checkpoint_that_gives_way_is_gone_from_the_disk_before_another_job_is
     monkeypatch.setattr(os, "fsync", noting("fsync", fsync, lambda d: os.fstat(d).st_ino))
     monkeypatch.setattr(os, "replace", noting("rename", replace, lambda _, b: os.path.basename(b)))
     monkeypatch.setattr(os, "unlink", noting("remove", unlink, os.path.basename))
-    with Folder(path, OTHER):
+    with JobFolder(path, OTHER):
         pass
     removed = events.index(("remove", "checkpoint.safetensors"))
     named = events.index(("rename", "job.json"))
@@ -249,6 +250,6 @@ def test_a_checkpoint_that_gives_way_is_gone_from_the_disk_before_another_job_is
 
 def test_a_checkpoint_is_for_its_owner_alone(tmp_path):
     """It holds rows as they came."""
-    with Folder(tmp_path / "job", {"verb": "learn"}) as folder:
-        folder.keep(Checkpoint(None, None, {"rows": 0}, {}))
+    with JobFolder(tmp_path / "job", {"verb": "learn"}) as folder:
+        folder.commit(Checkpoint(None, None, {"rows": 0}, {}))
     assert stat.S_IMODE((tmp_path / "job" / "checkpoint.safetensors").stat().st_mode) == 0o600

@@ -24,7 +24,7 @@ class Source:
 
 
 def read(source):
-    with reader.Reader(source, None) as chunks:
+    with reader.ReadAhead(source, None) as chunks:
         return [chunk for chunk in chunks if chunk is not None]
 
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import feather, parquet
 
 import streambits as sb
-from streambits.cli.main import main
+from streambits.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 ROWS = np.random.default_rng(0).normal(size=(1200, 6)).astype(np.float32)

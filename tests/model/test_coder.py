@@ -1,3 +1,5 @@
+import warnings
+
 import array_api_strict as strict
 import numpy as np
 import pytest
@@ -5,7 +7,7 @@ from scipy.spatial.distance import cdist
 
 import streambits as sb
 from streambits import Coder, Codes, GaussianAffinity, Linear
-from streambits.errors import InputError
+from streambits.errors import InputError, ReachWarning
 from streambits.model.projection import Projection
 
 
@@ -72,9 +74,11 @@ def test_huge_rows_have_a_code_alone_and_beside_others(learner, rows):
     coder = learner.coder()
     huge = np.full((1, 8), 1e30, np.float32)
     beside = coder.encode(np.concatenate([rows[:50], huge, rows[50:99]]))
-    assert beside[50] == coder.encode(huge)
+    assert beside[50] == coder.encode(huge, warn=False)
     assert beside[:50] == coder.encode(rows[:50])
-    assert np.array_equal(coder.encode(huge).unpack()[0], coder.projection.thresholds < 0)
+    assert np.array_equal(
+        coder.encode(huge, warn=False).unpack()[0], coder.projection.thresholds < 0
+    )
 
 
 def test_state_gives_the_same_coder_back(fingerprint, learner, rows):
@@ -132,3 +136,39 @@ def test_a_coder_in_another_library_keeps_its_epoch(rows):
     there = coder_of(columns=8).on(strict.zeros(1))
     assert there.epoch == there.on(np.zeros(1)).epoch == 3
     assert there.encode(strict.asarray(rows[:9])).epoch == 3
+
+
+# Rows that no landmark reaches
+
+
+@pytest.mark.parametrize("what", ["encode", "project"])
+def test_rows_of_another_scale_are_warned_of(what, train, rows):
+    coder = sb.ssbc(train, 12).learn(rows).coder()
+    ask = getattr(coder, what)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(rows)
+        ask(np.concatenate([rows, 20 * rows[:3]]))  # a few outliers are nobody's mistake
+    for many in (20 * rows, rows + 100, np.concatenate([rows[:50], 20 * rows[:50]])):
+        with pytest.warns(ReachWarning, match=r"out of reach of every landmark.*scale them"):
+            ask(many)
+
+
+def test_rows_out_of_reach_are_counted(train, rows):
+    coder = sb.ssbc(train, 12).learn(rows).coder()
+    mixed = np.concatenate([rows[:50], 20 * rows[:30], rows[50:90]])
+    with pytest.warns(ReachWarning, match="30 of 120 rows encoded"):
+        codes = coder.encode(mixed)
+    far = coder.out_of_reach([mixed[:70], mixed[70:]], codes)
+    assert np.flatnonzero(far).tolist() == list(range(50, 80))
+    closest = np.exp(
+        -((mixed[:, None] - train[None]) ** 2).sum(2).min(1) / coder.features.bandwidth
+    )
+    assert (closest < 0.01).sum() == 30
+
+
+def test_methods_without_landmarks_reach_everywhere(train, rows):
+    coder = sb.methods.itq(train, 4).learn(rows).coder()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        coder.encode(1000 * rows)

@@ -1,5 +1,6 @@
 import gc
 import tracemalloc
+import warnings
 
 import array_api_strict as strict
 import numpy as np
@@ -10,8 +11,8 @@ from threadpoolctl import threadpool_limits
 import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
 from streambits.epochs.monitor import monitor_for
-from streambits.errors import EpochError, InputError, RankError
-from streambits.evaluation.quality import bits_changed
+from streambits.errors import EpochError, InputError, RankError, ReachWarning
+from streambits.evaluation.bits import bits_changed
 
 
 def affinities(rows, features):
@@ -374,3 +375,26 @@ def test_rows_are_encoded_by_the_coder_that_is_named(train, mixture):
     other = sb.ssbc(train[::-1].copy(), 8).learn(rows[:100]).coder()
     assert learner.learn_and_encode(rows, other) == other.encode(rows)
     assert learner.seen == 5000
+
+
+def test_rows_out_of_reach_are_warned_of_unless_new_landmarks_are_drawn(train, rows):
+    many = np.tile(rows, (3, 1))[:4096]
+    assert len(many) == 4096
+    with pytest.warns(ReachWarning, match=r"4,096 of 4,096 rows learned are out of reach"):
+        sb.ssbc(train, 12, epochs="never").learn(many + 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sb.ssbc(train, 12).learn(many + 30).epoch > 0
+        sb.ssbc(train, 12, epochs="never").learn(many)
+
+
+def test_shards_of_one_seed_draw_different_positions(train, rows):
+    """Otherwise a sample of both would have the same places of each, over and over."""
+    many = np.tile(rows, (6, 1))[:8000]
+    places = []
+    for start in (0, 1):
+        shard = np.column_stack([many[start:, :-1], np.arange(len(many) - start)])
+        learner = sb.ssbc(train, 4, bandwidth=1e9, epochs="never").learn(shard)
+        places.append(set(learner.sample[:, -1].astype(int)))
+    share = len(places[0] & places[1]) / 5000
+    assert 0.5 < share < 0.75  # 5 of 8 by chance

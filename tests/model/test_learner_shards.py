@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 import streambits as sb
 from streambits import FrequentDirections, GaussianAffinity, Gram, Learner, Linear
 from streambits.errors import MergeError
-from streambits.evaluation.quality import bits_changed
+from streambits.evaluation.bits import bits_changed
 
 
 def affinities(rows, features):

@@ -86,7 +86,7 @@ def test_every_thread_takes_its_rows_to_the_end_and_epochs_are_counted_once():
     def take(number):
         rows = ROWS[number::8]
         while len(rows):
-            rows = rows[learner.take(rows[:300]) :]
+            rows = rows[len(learner.learn_and_encode(rows[:300], learner.coder())) :]
 
     in_threads(*(lambda number=number: take(number) for number in range(8)), learner.renew)
     assert learner.seen == len(ROWS)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from paper import __main__ as command
 from paper import progress, runs
 from paper.measure import Cell
-from streambits.cli.progress import duration
+from streambits.cli.output import duration
 
 ROOT = Path(__file__).parents[2]
 TINY = """

@@ -8,6 +8,7 @@ import pytest
 import streambits as sb
 from paper import datasets
 from streambits.evaluation import quality, truth
+from streambits.evaluation.bits import bits_changed
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +149,7 @@ def test_bits_that_change_from_coder_to_coder():
         learner = sb.ssbc(train, 24, paper=paper)
 
         def compare(last, now, shares=shares):
-            shares.append(quality.bits_changed(last.encode(rows[:300]), now.encode(rows[:300])))
+            shares.append(bits_changed(last.encode(rows[:300]), now.encode(rows[:300])))
 
         for _ in sb.encode_online(learner, [rows], refresh=400, on_refresh=compare):
             pass

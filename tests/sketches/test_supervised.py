@@ -69,6 +69,15 @@ def test_no_guide_is_the_covariance():
     assert np.allclose(abs(guided.directions(3).vectors), abs(plain.directions(3).vectors))
 
 
+def test_the_matrix_and_its_certificate_are_those_of_the_rows_without_the_guide():
+    rows = np.random.default_rng(0).standard_normal((200, 5)) + 3
+    plain, guided = Gram(5), SupervisedGram(np.eye(5))
+    plain.update(rows)
+    guided.update(rows)
+    assert np.array_equal(guided.matrix, plain.matrix)
+    assert guided.certificate == plain.certificate == 0
+
+
 def test_how_many_rows_came_does_not_change_the_weight_of_the_guide():
     rows = np.random.default_rng(0).standard_normal((200, 5))
     short, long = SupervisedGram(np.eye(5) * np.arange(5)), SupervisedGram(np.eye(5) * np.arange(5))

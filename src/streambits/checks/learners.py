@@ -1,4 +1,4 @@
-"""Checks of learners: what `learner.Learner` promises, one named check a promise.
+"""Checks of learners: what `model.learner.Learner` promises, one named check per promise.
 
 Every check takes a function that makes a new learner, always the same one, and rows (n, d) of its
 stream; it raises an AssertionError that says what was expected. Learners work in blocks of 2048
@@ -24,7 +24,7 @@ Factory = Callable[[], Learner]
 LEAST = 2 * BLOCK + 1
 
 
-def check_seen(factory: Factory, rows: Array) -> None:
+def check_learner_seen(factory: Factory, rows: Array) -> None:
     """`seen` counts every row, those still waiting for a full block too."""
     learner = factory()
     start = learner.seen
@@ -35,8 +35,8 @@ def check_seen(factory: Factory, rows: Array) -> None:
     )
 
 
-def check_codes(factory: Factory, rows: Array) -> None:
-    """Codes are one a row, of the learner's bits and epoch, and not all the same."""
+def check_learner_codes(factory: Factory, rows: Array) -> None:
+    """There is one code per row, of the learner's bits and epoch, and not all the same."""
     learner = factory().learn(rows)
     codes = learner.coder().encode(rows)
     found, wanted = (len(codes), codes.bits, codes.epoch), (len(rows), learner.bits, learner.epoch)
@@ -44,7 +44,7 @@ def check_codes(factory: Factory, rows: Array) -> None:
     expect(len(np.unique(codes.packed, axis=0)) > 1, "expected different codes for different rows")
 
 
-def check_split(factory: Factory, rows: Array) -> None:
+def check_learner_split(factory: Factory, rows: Array) -> None:
     """Any split of the stream into batches gives the same learner and codes, bit for bit."""
     whole = factory().learn(rows)
     for sizes in ((1, 1, 3, BLOCK - 4, 7), (BLOCK + 1,), (700,) * 5):
@@ -54,7 +54,7 @@ def check_split(factory: Factory, rows: Array) -> None:
         _expect_equal(split, whole, rows, f"from batches of {sizes} rows and from one")
 
 
-def check_threads(factory: Factory, rows: Array) -> None:
+def check_learner_threads(factory: Factory, rows: Array) -> None:
     """Any number of threads gives the same learner and codes, bit for bit."""
     with threadpool_limits(1, user_api="blas"):
         alone = factory().learn(rows)
@@ -65,16 +65,16 @@ def check_threads(factory: Factory, rows: Array) -> None:
         _expect_equal(together, alone, rows, "from 1 thread and from 3")
 
 
-def check_encode_alone(factory: Factory, rows: Array) -> None:
-    """A row has the same code alone and in a batch, bit for bit."""
+def check_learner_isolated_rows(factory: Factory, rows: Array) -> None:
+    """A row has the same code isolated and in a batch, bit for bit."""
     coder = factory().learn(rows).coder()
     together = coder.encode(rows)
     for i in range(0, len(rows), max(1, len(rows) // 50)):
-        alone = coder.encode(rows[i : i + 1])
-        expect(alone == together[i : i + 1], f"expected row {i} to have one code")
+        isolated = coder.encode(rows[i : i + 1])
+        expect(isolated == together[i : i + 1], f"expected row {i} to have one code")
 
 
-def check_project(factory: Factory, rows: Array) -> None:
+def check_learner_project(factory: Factory, rows: Array) -> None:
     """The bits are the signs of `project`, wherever these are clear of rounding."""
     coder = factory().learn(rows).coder()
     values, bits = to_numpy(coder.project(rows)), coder.encode(rows).unpack()
@@ -82,7 +82,7 @@ def check_project(factory: Factory, rows: Array) -> None:
     expect(np.array_equal((values > 0)[clear], bits[clear]), "expected bits = project(rows) > 0")
 
 
-def check_coder_changes_nothing(factory: Factory, rows: Array) -> None:
+def check_learner_coder_changes_nothing(factory: Factory, rows: Array) -> None:
     """`coder()` changes nothing that was learned, and repeats itself."""
     learner = factory().learn(rows)
     before = _learned(learner)
@@ -91,7 +91,7 @@ def check_coder_changes_nothing(factory: Factory, rows: Array) -> None:
     expect(_codes(learner, rows) == first, "expected the same codes when asked again")
 
 
-def check_coder_frozen(factory: Factory, rows: Array) -> None:
+def check_learner_coder_frozen(factory: Factory, rows: Array) -> None:
     """A coder stays as it is while its learner goes on."""
     learner = factory().learn(rows[: BLOCK + 5])
     coder = learner.coder()
@@ -100,7 +100,7 @@ def check_coder_frozen(factory: Factory, rows: Array) -> None:
     expect(coder.encode(rows) == before, "expected a coder to give the same codes for ever")
 
 
-def check_memory(factory: Factory, rows: Array) -> None:
+def check_learner_memory(factory: Factory, rows: Array) -> None:
     """`nbytes` is constant from construction."""
     learner = factory()
     before = learner.nbytes
@@ -109,7 +109,7 @@ def check_memory(factory: Factory, rows: Array) -> None:
         expect(learner.nbytes == before, f"expected {before} bytes, found {learner.nbytes}")
 
 
-def check_save(factory: Factory, rows: Array) -> None:
+def check_learner_save(factory: Factory, rows: Array) -> None:
     """A learner that is saved, loaded and goes on gives the bits of one that never stopped."""
     learner = factory().learn(rows[: BLOCK + 9])
     learner.coder()
@@ -123,7 +123,7 @@ def check_save(factory: Factory, rows: Array) -> None:
     _expect_equal(loaded, learner, rows, "after loading")
 
 
-def check_fresh(factory: Factory, rows: Array) -> None:
+def check_learner_fresh(factory: Factory, rows: Array) -> None:
     """`fresh` has seen nothing, learns by itself, and shares features, bits and epoch."""
     learner = factory().learn(rows)
     before, fresh = _learned(learner), learner.fresh()
@@ -136,20 +136,25 @@ def check_fresh(factory: Factory, rows: Array) -> None:
         expect(equal(mine, theirs), f"expected the same {name}")
 
 
-def check_merge(factory: Factory, rows: Array) -> None:
-    """Merged shards have seen all rows, within the certificate; the other stays as it was."""
-    third = len(rows) // 3
-    left, right = (factory().fresh().learn(part) for part in (rows[:third], rows[third:]))
+def check_learner_merge(factory: Factory, rows: Array) -> None:
+    """Merged shards have seen all rows; the other stays as it was."""
+    left, right = _shards(factory, rows)
     before = _learned(right)
     left.merge(right)
     expect(left.seen == len(rows), f"expected {len(rows)} rows seen, got {left.seen}")
     expect(equal(_learned(right), before), "expected the merged-in learner to stay as it was")
-    checked = as_rows(rows, like=left.features.like)
-    expect_certified(left.sketch, left.features(checked))
     left.coder().encode(rows)
 
 
-def check_merge_refuses(factory: Factory, rows: Array) -> None:
+def check_learner_certificate(factory: Factory, rows: Array) -> None:
+    """The sketch of merged shards keeps to its certificate, as `check_sketch` has it."""
+    left, right = _shards(factory, rows)
+    left.merge(right)
+    checked = as_rows(rows, like=left.features.like)
+    expect_certified(left.sketch, left.features(checked))
+
+
+def check_learner_merge_refusal(factory: Factory, rows: Array) -> None:
     """Merging a learner of other settings is a MergeError and changes nothing."""
     learner, other = factory().learn(rows), factory().learn(rows)
     other.whitening += 1
@@ -158,7 +163,7 @@ def check_merge_refuses(factory: Factory, rows: Array) -> None:
     expect(equal(_learned(learner), before), "expected a refused merge to change nothing")
 
 
-def check_bad_rows(factory: Factory, rows: Array) -> None:
+def check_learner_bad_rows(factory: Factory, rows: Array) -> None:
     """Rows that cannot be used are an InputError and change nothing."""
     learner = factory().learn(rows)
     before = _learned(learner)
@@ -167,7 +172,7 @@ def check_bad_rows(factory: Factory, rows: Array) -> None:
         expect(equal(_learned(learner), before), f"expected {name} to change nothing")
 
 
-def check_huge_rows(factory: Factory, rows: Array) -> None:
+def check_learner_huge_rows(factory: Factory, rows: Array) -> None:
     """Finite rows too large to square are refused whole, or learned without harm."""
     learner = factory().learn(rows)
     before = _learned(learner)
@@ -183,31 +188,37 @@ def check_huge_rows(factory: Factory, rows: Array) -> None:
 
 
 CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
-    check_seen,
-    check_codes,
-    check_coder_changes_nothing,
-    check_split,
-    check_threads,
-    check_encode_alone,
-    check_project,
-    check_coder_frozen,
-    check_memory,
-    check_save,
-    check_fresh,
-    check_merge,
-    check_merge_refuses,
-    check_bad_rows,
-    check_huge_rows,
+    check_learner_seen,
+    check_learner_codes,
+    check_learner_coder_changes_nothing,
+    check_learner_split,
+    check_learner_threads,
+    check_learner_isolated_rows,
+    check_learner_project,
+    check_learner_coder_frozen,
+    check_learner_memory,
+    check_learner_save,
+    check_learner_fresh,
+    check_learner_merge,
+    check_learner_certificate,
+    check_learner_merge_refusal,
+    check_learner_bad_rows,
+    check_learner_huge_rows,
 )
 
 
 def enough(rows: Array) -> None:
-    """Too few rows would let every check of splitting and merging pass untested."""
+    """Refuse fewer than 4097 rows, with which checks of splits and merges would test nothing."""
     if len(rows) < LEAST:
         raise InputError(
             f"{len(rows)} rows never cross a block of {BLOCK}, and half of the checks would be "
             f"empty: pass at least {LEAST}"
         )
+
+
+def _shards(factory: Factory, rows: Array) -> tuple[Learner, Learner]:
+    third = len(rows) // 3
+    return factory().fresh().learn(rows[:third]), factory().fresh().learn(rows[third:])
 
 
 def _codes(learner: Learner, rows: Array) -> Any:

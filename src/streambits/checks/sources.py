@@ -1,7 +1,7 @@
-"""Checks of sources: what `streams.connect.Source` promises, one named check a promise.
+"""Checks of sources: what `io.protocols.Source` promises, one named check per promise.
 
 Every check takes a function that makes the source anew, always of the same rows: enough for three
-chunks or more, and with bad rows, if there can be any. It raises an AssertionError that says what
+batches or more, and with bad rows, if there can be any. It raises an AssertionError that says what
 was expected.
 """
 
@@ -21,15 +21,15 @@ LARGEST_OFFSET = 4096  # characters of JSON
 
 
 def check_shape(factory: Factory) -> None:
-    """Ids are int64, one a row; rows are floating, in the order of C, and of one width."""
+    """Ids are int64, one per row; rows are floating, in the order of C, and of one width."""
     widths = set()
-    for chunk in _chunks(factory):
-        ids, rows = chunk.ids, chunk.rows
+    for batch in _batches(factory):
+        ids, rows = batch.ids, batch.rows
         expect(isinstance(ids, np.ndarray) and ids.dtype == np.int64, "expected ids in int64")
         expect(isinstance(rows, np.ndarray) and rows.ndim == 2, "expected rows of two dimensions")
         expect(
             ids.shape == rows.shape[:1],
-            f"expected an id a row, got {ids.shape} for {rows.shape}",
+            f"expected an id per row, got {ids.shape} for {rows.shape}",
         )
         expect(rows.dtype in (np.float32, np.float64), f"expected floating rows, got {rows.dtype}")
         expect(rows.flags.c_contiguous, "expected rows in the order of C")
@@ -37,24 +37,24 @@ def check_shape(factory: Factory) -> None:
     expect(len(widths) == 1, f"expected rows of one width, got {sorted(widths)}")
 
 
-def check_finite(factory: Factory) -> None:
+def check_rows_finite(factory: Factory) -> None:
     """What is not finite is a reject, not a row."""
-    bad = [chunk.offset for chunk in _chunks(factory) if not np.isfinite(chunk.rows).all()]
+    bad = [batch.offset for batch in _batches(factory) if not np.isfinite(batch.rows).all()]
     expect(not bad, f"expected finite rows; some are not before offset {bad[:1]}")
 
 
 def check_rejects(factory: Factory) -> None:
-    """A reject says where it was and why; it is no empty word."""
-    for chunk in _chunks(factory):
-        for reject in chunk.rejects:
-            told = isinstance(reject, Reject) and reject.where and reject.reason
-            expect(told, f"expected a Reject with where and reason, got {reject!r}")
+    """A reject says where it was and why, in words that are not empty."""
+    for batch in _batches(factory):
+        for reject in batch.rejects:
+            complete = isinstance(reject, Reject) and reject.where and reject.reason
+            expect(complete, f"expected a Reject with where and reason, got {reject!r}")
 
 
 def check_length(factory: Factory) -> None:
     """`length` is the number of rows and rejects, or None."""
-    wanted, chunks = factory().length, _chunks(factory)
-    found = sum(len(chunk.rows) + len(chunk.rejects) for chunk in chunks)
+    wanted, batches = factory().length, _batches(factory)
+    found = sum(len(batch.rows) + len(batch.rejects) for batch in batches)
     expect(wanted in (None, found), f"expected length {found} or None, got {wanted}")
 
 
@@ -69,31 +69,31 @@ def check_identity(factory: Factory) -> None:
 
 def check_repeats(factory: Factory) -> None:
     """Read again, the source gives the same."""
-    _expect_same(_chunks(factory), _chunks(factory), "at the second reading")
+    _expect_same(_batches(factory), _batches(factory), "at the second reading")
 
 
-def check_chunks_stay(factory: Factory) -> None:
-    """A chunk is not written over by those that follow."""
-    kept = [(chunk, chunk.ids.copy(), chunk.rows.copy()) for chunk in factory().read()]
-    for chunk, ids, rows in kept:
-        same = np.array_equal(chunk.ids, ids) and np.array_equal(chunk.rows, rows)
-        expect(same, f"expected the chunk before offset {chunk.offset} to stay as it was")
+def check_batches_stay(factory: Factory) -> None:
+    """A batch is not written over by those that follow."""
+    copies = [(batch, batch.ids.copy(), batch.rows.copy()) for batch in factory().read()]
+    for batch, ids, rows in copies:
+        same = np.array_equal(batch.ids, ids) and np.array_equal(batch.rows, rows)
+        expect(same, f"expected the batch before offset {batch.offset} to stay as it was")
 
 
 def check_offsets(factory: Factory) -> None:
-    """From the offset of any chunk, by way of JSON, the rest follows: rows, ids and rejects."""
-    chunks = _chunks(factory)
-    expect(len(chunks) > 2, f"expected three chunks or more to check with, got {len(chunks)}")
-    for place, chunk in enumerate(chunks):
-        offset = _round_trip(chunk.offset, "offset")
+    """From the offset of any batch, by way of JSON, the rest follows: rows, ids and rejects."""
+    batches = _batches(factory)
+    expect(len(batches) > 2, f"expected three batches or more to check with, got {len(batches)}")
+    for place, batch in enumerate(batches):
+        offset = _round_trip(batch.offset, "offset")
         size = len(json.dumps(offset))
         expect(size <= LARGEST_OFFSET, f"expected a small offset, got {size} characters")
         rest = list(factory().read(offset))
-        _expect_same(rest, chunks[place + 1 :], f"from offset {offset}")
+        _expect_same(rest, batches[place + 1 :], f"from offset {offset}")
 
 
 def check_bad_offset(factory: Factory) -> None:
-    """What is no offset of this source is an error of this package."""
+    """What is not an offset of this source is an error of this package."""
     for offset in ("no offset", {"no": "offset"}, [1, 2]):
         expect_error(
             StreambitsError,
@@ -110,23 +110,23 @@ def check_evidence(factory: Factory) -> None:
     """
     source = factory()
     evidence, changes = _evidence(source)
-    for chunk in source.read():
-        known = _round_trip(evidence(chunk.offset), "evidence")
+    for batch in source.read():
+        earlier = _round_trip(evidence(batch.offset), "evidence")
         fresh, changes = _evidence(factory())
-        found = changes(known)
-        expect(not found, f"expected no changes at offset {chunk.offset}, got {found}")
-        again = fresh(chunk.offset)
-        expect(again == known, f"expected the same evidence once it is checked, got {again}")
+        found = changes(earlier)
+        expect(not found, f"expected no changes at offset {batch.offset}, got {found}")
+        again = fresh(batch.offset)
+        expect(again == earlier, f"expected the same evidence once it is checked, got {again}")
 
 
 CHECKS = (
     check_shape,
-    check_finite,
+    check_rows_finite,
     check_rejects,
     check_length,
     check_identity,
     check_repeats,
-    check_chunks_stay,
+    check_batches_stay,
     check_offsets,
     check_bad_offset,
     check_evidence,
@@ -138,7 +138,7 @@ def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any
     return evidence, getattr(source, "changes", lambda _: [])
 
 
-def _chunks(factory: Factory) -> list[RowBatch]:
+def _batches(factory: Factory) -> list[RowBatch]:
     return list(factory().read())
 
 
@@ -153,12 +153,12 @@ def _round_trip(value: Any, name: str) -> Any:
 
 def _expect_same(found: list[RowBatch], wanted: list[RowBatch], where: str) -> None:
     for name in ("ids", "rows"):
-        left, right = (_together(chunks, name) for chunks in (found, wanted))
+        left, right = (_together(batches, name) for batches in (found, wanted))
         expect(np.array_equal(left, right), f"expected the same {name} {where}")
-    left, right = ([r for chunk in chunks for r in chunk.rejects] for chunks in (found, wanted))
+    left, right = ([r for batch in batches for r in batch.rejects] for batches in (found, wanted))
     expect(left == right, f"expected the same rejects {where}, {right[:1]}..., got {left[:1]}...")
 
 
-def _together(chunks: list[RowBatch], name: str) -> Any:
-    parts = [getattr(chunk, name) for chunk in chunks if len(chunk.rows)]
-    return np.concatenate(parts) if parts else np.empty(0)
+def _together(batches: list[RowBatch], name: str) -> Any:
+    arrays = [getattr(batch, name) for batch in batches if len(batch.rows)]
+    return np.concatenate(arrays) if arrays else np.empty(0)

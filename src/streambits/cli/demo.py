@@ -17,7 +17,8 @@ import streambits
 from streambits import methods
 from streambits._arrays import blocks
 from streambits._files import check_writable
-from streambits.cli import progress
+from streambits.cli import output
+from streambits.cli.options import Seed
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.page import line_plot, write_svg
 from streambits.evaluation.quality import mean_average_precision
@@ -65,7 +66,7 @@ class Uniform(NamedTuple):
         return mean_average_precision(codes, self.rows, self.queries, self.threshold)
 
 
-class Online(NamedTuple):
+class OnlineScore(NamedTuple):
     """online: MAP of codes that are final at once; end: of all codes made after the last row;
     changed: the mean share of bits that a refresh changed; rate: rows per second.
     """
@@ -90,7 +91,7 @@ class Shown(NamedTuple):
     """rows: of the stream; plot: where it is."""
 
     rows: int
-    online: Online
+    online: OnlineScore
     scores: list[Score]
     plot: Path
 
@@ -101,44 +102,46 @@ def _svg(path: Path) -> Path:
     return path
 
 
-def demo(
+def demo_command(
     out: Annotated[
         Path, typer.Option(help="File of the plot (SVG, for any browser).", callback=_svg)
     ] = Path("streambits-demo.svg"),
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    seed: Seed = 0,
     rows: Annotated[int, typer.Option(min=1000, hidden=True)] = 10000,
 ) -> None:
     """Stream the paper's Uniform data, then compare four methods on it at several lengths.
 
     Prints mean average precision (MAP) and plots it against bits. Needs no download, no extra
     package and no settings.
+
+    Example: streambits demo --out plot.svg
     """
-    found = run(out, seed, rows, progress.stderr())
+    found = run_demo(out, seed, rows, output.stderr())
     if as_json:
-        typer.echo(json.dumps(as_object(found, seed)))
+        typer.echo(json.dumps(_facts(found, seed)))
     else:
-        report(found, Console(highlight=False))
+        report(found, output.stdout())
 
 
-def run(out: Path, seed: int, rows: int, console: Console) -> Shown:
+def run_demo(out: Path, seed: int, rows: int, console: Console) -> Shown:
     """All of the work; what could fail at the end is tried first."""
     check_writable(out)
     data = Uniform.draw(rows, seed)
-    with progress.working(console, f"Uniform, {ONLINE_BITS} bits, online"):
+    with output.working(console, f"Uniform, {ONLINE_BITS} bits, online"):
         online = encode_while_learning(data, seed)
     scores = []
     for name, build in METHODS.items():
-        with progress.working(console, f"Uniform, {BITS[0]} to {BITS[-1]} bits: {name}"):
+        with output.working(console, f"Uniform, {BITS[0]} to {BITS[-1]} bits: {name}"):
             scores += [_score(data, name, build, bits, seed) for bits in BITS]
     lines = {name: [(s.bits, s.map) for s in scores if s.method == name] for name in METHODS}
     write_svg(out, line_plot("Mean average precision on Uniform", "bits per vector", lines))
     return Shown(rows, online, scores, out)
 
 
-def encode_while_learning(data: Uniform, seed: int) -> Online:
+def encode_while_learning(data: Uniform, seed: int) -> OnlineScore:
     """ssbc in the online setting: every code is final before the next rows are read."""
     fixed, changes = data.rows[:FIXED], list[float]()
     learner = methods.ssbc(data.landmarks, ONLINE_BITS, seed=seed)
@@ -153,7 +156,7 @@ def encode_while_learning(data: Uniform, seed: int) -> Online:
     last = methods.ssbc(data.landmarks, ONLINE_BITS, seed=seed).learn(data.rows).coder()
     changed = float(np.mean(changes))
     end = data.map(last.encode(data.rows))
-    return Online(data.map(at_once), end, changed, learner.certificate, rate)
+    return OnlineScore(data.map(at_once), end, changed, learner.certificate, rate)
 
 
 def _score(data: Uniform, name: str, build: Callable[..., Learner], bits: int, seed: int) -> Score:
@@ -172,11 +175,11 @@ def report(found: Shown, console: Console) -> None:
         f"  MAP at end    {got.end:.3f}  all codes made after the last row\n"
         f"  bits changed  {got.changed:.2%}  at each refresh, every {REFRESH} rows\n"
     )
-    console.print(table(found.scores))
+    console.print(_table(found.scores))
     console.print(f"\nplot: {found.plot}", soft_wrap=True)
 
 
-def table(scores: list[Score]) -> Table:
+def _table(scores: list[Score]) -> Table:
     """One line per method, one column per length; the best of each in bold."""
     table = Table("method", title="MAP at the end of the stream")
     for bits in BITS:
@@ -189,7 +192,7 @@ def table(scores: list[Score]) -> Table:
     return table
 
 
-def as_object(found: Shown, seed: int) -> dict[str, Any]:
+def _facts(found: Shown, seed: int) -> dict[str, Any]:
     """The results for programs."""
     got = found.online
     return {

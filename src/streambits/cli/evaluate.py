@@ -5,21 +5,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import streambits
 from streambits._files import check_writable
-from streambits.cli import progress
-from streambits.cli.models import CODERS, KEPT, MODEL, as_coder, check_width, find_model, open_model
-from streambits.cli.options import names
-from streambits.cli.tune import draw
-from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, Evaluation, table_rows
-from streambits.evaluation.evaluate import evaluate as measure
-from streambits.evaluation.page import headings, write_page
+from streambits.cli import output
+from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
+from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, evaluate
+from streambits.evaluation.page import write_page
+from streambits.evaluation.result import Evaluation, headings, table_rows
 from streambits.io.rows import open_source
-
-FIRST = (MODEL, CODERS, KEPT)  # a learner, if there is one: it can be learned at other lengths
+from streambits.jobs.models import open_model
 
 
 def _lengths(text: str) -> str:
@@ -28,11 +24,9 @@ def _lengths(text: str) -> str:
     return text
 
 
-def evaluate(
+def evaluate_command(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a job.")],
-    rows: Annotated[
-        str, typer.Argument(help="Rows: a file, a folder, a glob, or - for standard input.")
-    ],
+    rows: Rows,
     *,
     queries: Annotated[
         str | None,
@@ -52,20 +46,14 @@ def evaluate(
     sample: Annotated[
         int, typer.Option(min=2, help="Number of rows to use; of more, that many are drawn.")
     ] = ROWS,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and the queries.")] = 0,
-    columns: Annotated[
-        str | None, typer.Option(help="Names of the columns, with commas between.")
-    ] = None,
-    ids: Annotated[
-        str | None, typer.Option(help="Name of the id column (not used as a feature).")
-    ] = None,
-    format: Annotated[  # noqa: A002 - what users call it
-        str | None, typer.Option(help="Format of the rows. Default: from the file name.")
-    ] = None,
+    seed: Seed = 0,
+    columns: Columns = None,
+    ids: Ids = None,
+    format: Format = None,  # noqa: A002 - what users call it
     html: Annotated[
         Path | None, typer.Option(help="Write a page with plots to this file as well.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how well a model's codes find the true nearest neighbours among your rows.
 
@@ -75,28 +63,26 @@ def evaluate(
 
     Example: streambits evaluate job/ vectors.parquet --html evaluation.html
     """
-    console = progress.stderr()
+    console = output.stderr()
     if html is not None:
         check_writable(html)
-    path = find_model(str(model), model, FIRST)
-    found = open_model(path)
+    found = open_model(model)
 
     def read(name: str) -> Any:
-        source = open_source(name, columns=names(columns), ids=ids, format=format)
-        with progress.working(console, f"drawing at most {sample:,} rows from {source.name}"):
-            drawn = draw(source, sample, seed, console)
-        check_width(drawn.shape[1], as_coder(found), name, path)
+        source = open_source(name, columns=column_names(columns), ids=ids, format=format)
+        drawn = output.draw(source, sample, seed)
+        found.check_rows(drawn.shape[1], name)
         return drawn
 
     every, asked = read(rows), QUERIES if queries is None else read(queries)
-    chosen = [int(part) for part in lengths.split(",") if part.strip()]
+    compared = [int(part) for part in lengths.split(",") if part.strip()]
     console.print("searching exactly, and by the codes of the model", soft_wrap=True)
-    result = measure(
-        found,
+    result = evaluate(
+        found.learner() or found.content,  # a learner can be learned at other lengths
         every,
         queries=asked,
         k=k,
-        lengths=chosen,
+        lengths=compared,
         target=target,
         sample=sample,
         seed=seed,
@@ -107,13 +93,13 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({"streambits": streambits.__version__, **result.as_dict()}))
         return
-    for part in shown(result):
-        Console(highlight=False).print(part, soft_wrap=isinstance(part, str), markup=False)
+    for part in _shown(result):
+        output.stdout().print(part, soft_wrap=isinstance(part, str), markup=False)
     if html is not None:
         console.print(f"page: {html}", soft_wrap=True, markup=False)
 
 
-def shown(found: Evaluation) -> list[Table | str]:
+def _shown(found: Evaluation) -> list[Table | str]:
     """The table for people, why lengths are missing, and the advice."""
     title = f"Recall of the {found.k} nearest: {found.queries:,} queries among {found.rows:,} rows"
     table = Table(*headings(found), title=title)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from streambits.cli import progress
+from streambits.cli import output
+from streambits.cli.options import AsJson
 from streambits.io.codes import SAVED, open_codes, save_index
 from streambits.model.codes import MOST_BITS
 
@@ -23,14 +23,14 @@ class Strategy(StrEnum):
     multi = "multi"
 
 
-def as_output(out: Path) -> Path:
+def _as_output(out: Path) -> Path:
     """Refuse a name that does not say the format."""
     if out.suffix not in SAVED:
         raise typer.BadParameter(f"{out} should end in one of {', '.join(SAVED)}")
     return out
 
 
-def index(
+def index_command(
     codes: Annotated[
         str,
         typer.Argument(
@@ -44,7 +44,7 @@ def index(
         typer.Option(
             help="The file to write; its name ends in .safetensors or .index (streambits), .faiss "
             "or .parquet.",
-            callback=as_output,
+            callback=_as_output,
         ),
     ] = Path("index.safetensors"),
     strategy: Annotated[
@@ -68,7 +68,7 @@ def index(
             min=0, max=LAST_EPOCH, help="Epoch to assign to codes whose file does not record one."
         ),
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Gather codes in an index file, or convert them.
 
@@ -76,7 +76,7 @@ def index(
 
     Example: streambits index job/ --out index.safetensors
     """
-    with progress.working(progress.stderr(), f"gathering the codes of {codes}"):
+    with output.working(output.stderr(), f"gathering the codes of {codes}"):
         found = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
         if found.strategy == Strategy.multi:
             found.build()
@@ -92,4 +92,4 @@ def index(
         typer.echo(json.dumps(summary))
     else:
         text = f"{out}: {len(found):,} codes of {found.bits} bits, {summary['bytes']:,} bytes"
-        Console(highlight=False).print(text, soft_wrap=True)
+        output.stdout().print(text, soft_wrap=True)

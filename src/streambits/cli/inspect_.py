@@ -2,20 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import streambits
-from streambits.cli import progress
-from streambits.cli.describing import Facts, describe
-from streambits.cli.job_facts import of_job
-from streambits.cli.plot import plot
-from streambits.io.codes import code_format
-from streambits.jobs.differences import named
+from streambits.cli import output
+from streambits.cli.options import AsJson
+from streambits.describe import Facts, describe
+from streambits.jobs.folder import named_settings
 
 NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
 WORDS = {
@@ -30,13 +26,13 @@ ENDS = {  # by whether a source has no end, and whether all of it was read
 }
 
 
-def inspect_(
+def inspect_command(
     path: Annotated[
         str,
-        typer.Argument(help="A learner, coder, coders or index, codes in Parquet, a job's folder."),
+        typer.Argument(help="A learner, a coder, coders, an index, codes, or the folder of a job."),
     ],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a model, an index, codes or a job's folder hold.
 
@@ -46,17 +42,17 @@ def inspect_(
 
     Example: streambits inspect job/
     """
-    with progress.working(progress.stderr(), f"reading {path}"):
-        facts = of_job(Path(path)) if code_format(path) == "job" else describe(path)
+    with output.working(output.stderr(), f"reading {path}"):
+        facts = describe(path)
     if as_json:
         typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
         return
-    console = Console(highlight=False)
-    for part in parts(path, facts):
+    console = output.stdout()
+    for part in _parts(path, facts):
         console.print(part, soft_wrap=isinstance(part, str), markup=False)
 
 
-def parts(title: str, facts: Facts) -> Iterator[Any]:
+def _parts(title: str, facts: Facts) -> Iterator[Any]:
     """Tables and plots, one below the other."""
     yield from _job(facts) if facts["kind"] == "job" else ()
     if facts["kind"] != "job":
@@ -64,8 +60,8 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
         yield _table(title if title == kind else f"{title}: {kind}", facts)
     if facts.get("spectrum"):
         yield "\nspectrum of the sketch"
-        yield "\n".join(plot(facts["spectrum"], facts["bits"])) + "\n"
-    for name, caption in (("drift", "drift, the last looks"), ("each", "codes by epoch")):
+        yield "\n".join(output.energy_plot(facts["spectrum"], facts["bits"])) + "\n"
+    for name, caption in (("drift", "drift, the last measurements"), ("each", "codes by epoch")):
         if facts.get(name):
             yield _listed(caption, facts[name])
     if facts["kind"] == "coders" and facts["coders"]:
@@ -73,15 +69,15 @@ def parts(title: str, facts: Facts) -> Iterator[Any]:
 
 
 def _job(facts: Facts) -> Iterator[Any]:
-    yield _table("job", _standing(facts) | _said(facts["job"]))
+    yield _table("job", _progress(facts) | _described(facts["job"]))
     if "codes" in facts:
-        yield from parts("codes", {"kind": "codes", **facts["codes"]})
+        yield from _parts("codes", {"kind": "codes", **facts["codes"]})
     for name in ("model", "coders"):
         if name in facts:
-            yield from parts(name, facts[name])
+            yield from _parts(name, facts[name])
 
 
-def _standing(facts: Facts) -> Facts:
+def _progress(facts: Facts) -> Facts:
     """How far a job is."""
     endless = facts.get("endless", False)
     state = "running" if facts["running"] else ENDS[endless][facts.get("finished")]
@@ -91,15 +87,15 @@ def _standing(facts: Facts) -> Facts:
     return {"state": state} | more | found
 
 
-def _said(job: Facts) -> Facts:
-    """What a job was told to do."""
+def _described(job: Facts) -> Facts:
+    """What a job does."""
     source = job.get("source")
     files = source.get("files", []) if isinstance(source, dict) else []
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         source = f"{files[0][0]}{more}"
-    told = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
-    return {**told, **named(job)}
+    facts = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
+    return {**facts, **named_settings(job)}
 
 
 def _table(title: str, facts: Facts) -> Table:

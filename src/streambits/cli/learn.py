@@ -1,68 +1,30 @@
 """`streambits learn`: a model from one pass over a stream; it resumes."""
 
-from streambits.cli import options
-from streambits.cli.job import Plan, Told, run
-from streambits.jobs.learning import Learning
-from streambits.jobs.open import ReadOptions, open_any
-from streambits.jobs.run import Pace
-from streambits.jobs.settings import LANDMARKS, Settings
+from streambits.cli.options import JobOptions, LearnSettings, Out, Sources
+from streambits.cli.output import run_and_report
+from streambits.jobs.job import JobPlan
+from streambits.jobs.work import Learning
 
 
-def learn(
-    sources: options.Sources,
-    *,
-    bits: options.Bits,
-    out: options.Out,
-    method: options.MethodName = options.Method.ssbc,
-    n_landmarks: options.Landmarks = LANDMARKS,
-    landmarks_by: options.LandmarksBy = None,
-    epochs: options.Epochs = None,
-    half_life: options.HalfLife = None,
-    bandwidth: options.Bandwidth = None,
-    bandwidth_factor: options.BandwidthFactor = None,
-    whitening: options.Whitening = None,
-    rotation: options.RotationName = None,
-    epsilon: options.Epsilon = None,
-    seed: options.Seed = 0,
-    columns: options.Columns = None,
-    ids: options.Ids = None,
-    format_: options.Format = None,
-    follow: options.Follow = False,
-    idle: options.Idle = None,
-    retry_seconds: options.Retry = None,
-    changed_source: options.ChangedSource = options.Changed.refuse,
-    skip_bad: options.SkipBad = False,
-    commit_rows: options.CommitRows = options.PACE.rows,
-    commit_seconds: options.CommitSeconds = options.PACE.seconds,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    log_json: options.LogJson = False,
-    metrics_port: options.MetricsPort = None,
+def learn_command(
+    sources: Sources, *, out: Out, settings: LearnSettings, options: JobOptions
 ) -> None:
-    """Learn a model from a stream; `encode` then gives codes.
+    """Learn a model from a stream; `encode` then makes codes.
 
     OUT gets model.safetensors and, with --skip-bad, rejects.jsonl. All is committed together now
     and then: after a crash or a signal the same command goes on, and the end is the same to the
     byte.
+
+    Example: streambits learn vectors/*.parquet --bits 64 --out model/
     """
-    settings = Settings(
-        bits=bits,
-        method=method,
-        n_landmarks=n_landmarks,
-        landmarks_by=landmarks_by,
-        epochs=options.as_epochs(epochs),
-        half_life=half_life,
-        bandwidth=bandwidth,
-        bandwidth_factor=bandwidth_factor,
-        whitening=whitening,
-        rotation=rotation,
-        epsilon=epsilon,
-        seed=seed,
-    ).checked()
+    settings = settings.checked()
     plain = {name: value for name, value in settings.plain().items() if name != "refresh"}
-    accept = changed_source == options.Changed.accept
-    source = open_any(
-        sources, ReadOptions(columns, ids, format_, follow, idle, retry_seconds, accept)
+    plan = JobPlan(
+        verb="learn",
+        source=options.open(sources),
+        work=Learning(settings),
+        settings=plain,
+        out=out,
+        skip_bad=options.skip_bad,
     )
-    plan = Plan("learn", source, Learning(settings), plain, out, skip_bad=skip_bad)
-    run(plan, Pace(commit_rows, commit_seconds), Told(as_json, quiet, log_json, metrics_port))
+    run_and_report(plan, options)

@@ -5,24 +5,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from streambits.cli import progress
-from streambits.cli.models import learner_file, open_learner
-from streambits.errors import MergeError
-from streambits.model.learner import Learner
-from streambits.storage import digest, save
+from streambits.cli import output
+from streambits.cli.options import AsJson
+from streambits.jobs.models import learner_file, merge_models
+from streambits.storage import save
 
 
-def merge(
+def merge_command(
     models: Annotated[
-        list[Path], typer.Argument(help="Learners of shards: files, or folders of jobs.")
+        list[Path], typer.Argument(help="The learners of the shards: files, or folders of jobs.")
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Where the model of all of them goes.")] = Path(
+    out: Annotated[Path, typer.Option(help="File for the merged model.")] = Path(
         "model.safetensors"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Merge the learners of shards into one, as if it had seen all their rows.
 
@@ -37,11 +35,10 @@ def merge(
     twice = [path for path, file in zip(models, files, strict=True) if files.count(file) > 1]
     if twice:
         raise typer.BadParameter(f"{twice[-1]} is named twice", param_hint="models")
-    check_different(models, files)
-    with progress.working(progress.stderr(), f"merging {len(models)} models"):
-        whole = merged(models)
+    with output.working(output.stderr(), f"merging {len(models)} models"):
+        whole = merge_models(models)
         save(whole, out)
-    told = {
+    facts = {
         "out": str(out),
         "models": len(models),
         "rows": whole.seen,
@@ -50,31 +47,7 @@ def merge(
         "certificate": whole.certificate,
     }
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(facts))
     else:
         text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
-        Console(highlight=False).print(text, soft_wrap=True)
-
-
-def check_different(models: list[Path], files: list[Path]) -> None:
-    """Refuse a model and its copy: the rows of it would count twice."""
-    known: dict[str, Path] = {}
-    for model, file in zip(models, files, strict=True):
-        other = known.setdefault(digest(file), model)
-        if other is not model:
-            raise MergeError(
-                f"{model} is a copy of {other}, and its rows would count twice: name each shard "
-                f"once"
-            )
-
-
-def merged(paths: list[Path]) -> Learner:
-    """One learner of all that those in the files have seen."""
-    first, *others = paths
-    whole = open_learner(first)
-    for path in others:
-        try:
-            whole.merge(open_learner(path))
-        except MergeError as error:
-            raise MergeError(f"{path} does not fit {first}: {error}") from error
-    return whole
+        output.stdout().print(text, soft_wrap=True)

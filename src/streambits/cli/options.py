@@ -1,58 +1,25 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and options made from the fields of a dataclass.
 
+`Settings` and `JobOptions` declare each option once, with its help, limits and default. A verb that
+has a parameter of such a type has one option per field.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_type_hints
 
 import typer
 
-from streambits.jobs.run import Pace
-from streambits.jobs.settings import LANDMARKS
+from streambits.io.protocols import Source
+from streambits.io.rows import open_source
+from streambits.jobs.job import Pace
+from streambits.methods.settings import Settings
 
 PACE = Pace()
-
-
-class Method(StrEnum):
-    """Those of `jobs.settings.LEARNED`."""
-
-    ssbc = "ssbc"
-    rff_fd = "rff_fd"
-    osh = "osh"
-    frosh = "frosh"
-    pcah = "pcah"
-    itq = "itq"
-    unifdiag = "unifdiag"
-    linear = "linear"
-
-
-class Rotation(StrEnum):
-    """Those of `rotations.ROTATIONS`."""
-
-    none = "none"
-    random = "random"
-    itq = "itq"
-    uniform = "uniform"
-
-
-class Way(StrEnum):
-    """Those of `jobs.settings.WAYS`."""
-
-    uniform = "uniform"
-    centres = "centres"
-
-
-class Changed(StrEnum):
-    """What to do with a source that has changed since it was read."""
-
-    refuse = "refuse"
-    accept = "accept"
-
-
-def _epochs(text: str | None) -> str | None:
-    if text is not None and text not in ("auto", "never") and not text.isdecimal():
-        raise typer.BadParameter("auto, never or a number of rows")
-    return text
-
 
 Sources = Annotated[
     list[str],
@@ -60,139 +27,179 @@ Sources = Annotated[
         help="Files, folders or globs; - for standard input; nats://host/stream; kafka://host/topic"
     ),
 ]
+Rows = Annotated[
+    str, typer.Argument(help="Rows: a file, a folder, a glob, or - for standard input.")
+]
 Out = Annotated[Path, typer.Option(help="The folder of the job.")]
-Columns = Annotated[
-    str | None,
-    typer.Option(help="Columns with the numbers, commas between; for a broker, how many."),
-]
-Ids = Annotated[
-    str | None, typer.Option(help="The column of ids, or their name in a message; else counted.")
-]
-Format = Annotated[
-    str | None, typer.Option("--format", help="Of the source, if its name does not tell.")
-]
-Follow = Annotated[bool, typer.Option("--follow", help="Of a broker: wait for more, without end.")]
-Idle = Annotated[
-    float | None, typer.Option(min=0, help="Of a broker: wait, and end after so many quiet seconds")
-]
-Retry = Annotated[
-    float | None,
-    typer.Option(min=0, help="Seconds that a broker or database may be away; 60 by default."),
-]
-ChangedSource = Annotated[
-    Changed,
-    typer.Option(
-        help="A job that goes on looks whether the files it has read are still the same, by their "
-        "sizes and by parts of them. If not: refuse, or accept, and go on from where it was."
-    ),
-]
-Bits = Annotated[int, typer.Option(min=1, help="Length of the codes.")]
-MethodName = Annotated[Method, typer.Option(help="How codes are learned.")]
-Landmarks = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Taken from the first rows, ten for each, which wait for that. If a stream does not "
-        f"begin as it goes on, --epochs auto draws others; default {LANDMARKS}.",
-        show_default=False,
-    ),
-]
-LandmarksBy = Annotated[
-    Way | None,
-    typer.Option(
-        help="Of ssbc. uniform (the default): rows drawn at random; centres: k-means centres of "
-        "the first rows, worth some times as many. Those of later epochs are drawn."
-    ),
-]
-Epochs = Annotated[
-    str | None,
-    typer.Option(
-        callback=_epochs,
-        help="When new landmarks are drawn and codes begin anew: auto (when the stream has moved; "
-        "the default of ssbc), never, or every so many rows. online writes a file for every epoch "
-        "that is over (landmarks and up to 1,024 rows), and a query is encoded once for each: with "
-        "many epochs it is the disk and searches that grow, not memory and commits.",
-    ),
-]
-KeepEpochs = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="How many epochs can be searched through the job, the current one included; all by "
-        "default. The coders of older ones are removed: their codes stay where they are, and are "
-        "left out of searches until streambits reencode brings them to the newest epoch.",
-    ),
-]
-HalfLife = Annotated[
-    float | None, typer.Option(help="Rows after which a row counts half; never by default.")
-]
-Bandwidth = Annotated[float | None, typer.Option(help="Of the affinity; by the landmarks.")]
-BandwidthFactor = Annotated[
-    float | None,
-    typer.Option(
-        help="In place of a bandwidth: so many times the squared mean distance of a landmark to "
-        "its 30th neighbour; 1 by default, and up to 16 may be better."
-    ),
-]
-Whitening = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        help="How much strong directions are damped, 0 (not) to 1; by default 0.5 for ssbc and "
-        "rff_fd, 0 for linear.",
-    ),
-]
-RotationName = Annotated[
-    Rotation | None,
-    typer.Option(
-        help="How directions are turned before they become bits: none, random, itq (towards the "
-        "corners), uniform (equal variances). By default itq for ssbc, rff_fd and linear, random "
-        "for osh and frosh."
-    ),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="The sketch has bits + bits / epsilon rows; more rows than columns are exact, and "
-        "take no more memory."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")]
-Refresh = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Rows between two coders; by default whenever the rows have doubled, and then every "
-        "65,536: one takes as long as learning some thousand rows.",
-    ),
-]
 To = Annotated[
     str | None,
     typer.Option(
-        help="Where codes go, by default Parquet files in the folder: another folder, a file "
-        ".jsonl, .index or .faiss, npy:folder, or postgresql://host/database?table=name."
+        help="Where codes go. Default: Parquet files in the folder. Others: another folder, a file "
+        "that ends in .jsonl, .index or .faiss, npy:folder, or "
+        "postgresql://host/database?table=name."
     ),
 ]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Put bad rows aside, in a file, instead of stopping.")
+Columns = Annotated[
+    str | None, typer.Option(help="Names of the columns, with commas between. Default: all.")
 ]
-CommitRows = Annotated[int, typer.Option(min=1, help="Rows between two commits, at most.")]
-CommitSeconds = Annotated[float, typer.Option(min=0.01, help="Seconds between commits, at most.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Nothing on stderr but errors.")]
-LogJson = Annotated[bool, typer.Option("--log-json", help="JSON lines on stderr, for machines.")]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(min=0, max=65535, help="Serve Prometheus metrics there, on loopback only."),
+Ids = Annotated[str | None, typer.Option(help="Name of the id column (not used as a feature).")]
+Format = Annotated[
+    str | None, typer.Option(help="Format of the rows. Default: from the file name, csv for -.")
 ]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def as_epochs(text: str | None) -> str | int | None:
-    """What the library calls it."""
-    return int(text) if text and text.isdecimal() else text
+def _option(default: Any, text: str, **limits: Any) -> Any:
+    """A field with its help. limits: least, most, choices; or words allowed beside a number."""
+    return field(default=default, metadata={"help": text, **limits})
 
 
-def names(columns: str | None) -> list[str] | None:
+@dataclass(frozen=True)
+class JobOptions:
+    """How a job reads its source, commits, and reports."""
+
+    columns: str | None = _option(
+        None, "Names of the columns, with commas between; for a broker, their number."
+    )
+    ids: str | None = _option(
+        None, "Name of the id column, or of the id in a message. Default: rows are counted."
+    )
+    format: str | None = _option(None, "Input format. Default: from the file name, csv for -.")
+    follow: bool = _option(False, "Keep reading from a broker until interrupted.")
+    idle: float | None = _option(
+        None, "Keep reading from a broker, and end after so many seconds without a row.", least=0
+    )
+    retry_seconds: float | None = _option(
+        None, "Seconds that a broker or database may be away. Default: 60.", least=0
+    )
+    changed_source: str = _option(
+        "refuse",
+        "What to do if files that the job has read have changed since: refuse to go on, or accept "
+        "that and go on from the row where it was. They are compared by their sizes and by parts.",
+        choices=("refuse", "accept"),
+    )
+    skip_bad: bool = _option(False, "Put bad rows aside, in a file, instead of stopping.")
+    commit_rows: int = _option(PACE.rows, "Largest number of rows between two commits.", least=1)
+    commit_seconds: float = _option(
+        PACE.seconds, "Largest number of seconds between two commits.", least=0.01
+    )
+    json: bool = _option(False, "Print one JSON object at the end.")
+    quiet: bool = _option(False, "Print nothing but errors to stderr.")
+    log_json: bool = _option(False, "Print JSON lines to stderr, for machines.")
+    metrics_port: int | None = _option(
+        None, "Serve Prometheus metrics on this port of the loopback device.", least=0, most=65535
+    )
+
+    @property
+    def pace(self) -> Pace:
+        """How often the job commits."""
+        return Pace(self.commit_rows, self.commit_seconds)
+
+    def open(self, sources: list[str]) -> Source:
+        """Open the source of the job."""
+        return open_source(
+            sources,
+            columns=column_names(self.columns),
+            ids=self.ids,
+            format=self.format,
+            follow=self.follow,
+            idle=self.idle,
+            retry_seconds=self.retry_seconds,
+            accept_changes=self.changed_source == "accept",
+        )
+
+
+class Without(NamedTuple):
+    """A field that a verb has no option for."""
+
+    name: str
+
+
+LearnSettings = Annotated[Settings, Without("refresh")]  # learn makes no coders on the way
+
+
+def column_names(columns: str | None) -> list[str] | None:
     """Names of columns, with commas between."""
     return columns.split(",") if columns else None
+
+
+def expanded(verb: Callable[..., None], *more: inspect.Parameter) -> Callable[..., None]:
+    """The function as typer reads it: a parameter that is a dataclass is one option per field.
+
+    more: further parameters, which the verb itself does not see.
+    """
+    parameters, groups = list[inspect.Parameter](), dict[str, tuple[Any, list[str]]]()
+    for name, hint in get_type_hints(verb, include_extras=True).items():
+        kind, own = _fields(hint)
+        if own:
+            groups[name] = (kind, [one.name for one in own])
+            parameters += [_parameter(one) for one in own]
+        elif name != "return":
+            parameter = inspect.signature(verb).parameters[name]
+            parameters.append(parameter.replace(annotation=hint))
+
+    @wraps(verb)
+    def call(**options: Any) -> None:
+        for one in more:
+            options.pop(one.name, None)
+        for name, (kind, names) in groups.items():
+            options[name] = kind(**{one: _plain(options.pop(one)) for one in names})
+        verb(**options)
+
+    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*parameters, *more)]
+    vars(call)["__signature__"] = inspect.Signature(every)
+    call.__annotations__ = {one.name: one.annotation for one in every}
+    return call
+
+
+def _fields(hint: Any) -> tuple[Any, list[Field[Any]]]:
+    """A dataclass and its fields, its own before those of its base; none if it is not one."""
+    kind, *about = get_args(hint) or (hint,)
+    if not is_dataclass(kind):
+        return hint, []
+    hidden = {one.name for one in about if isinstance(one, Without)}
+    first = inspect.get_annotations(cast("Any", kind))
+    own = [one for one in fields(kind) if one.name not in hidden]
+    return kind, sorted(own, key=lambda one: one.name not in first)
+
+
+def _parameter(one: Field[Any]) -> inspect.Parameter:
+    """The option of a field."""
+    about, default = one.metadata, one.default
+    assert default is not MISSING
+    kind: Any = one.type
+    more: dict[str, Any] = {}
+    if about.get("choices"):
+        names = StrEnum(one.name, {name: name for name in about["choices"]})  # type: ignore[misc]
+        default = default if default is None else names(default)
+        kind = names | None if default is None else names
+    elif about.get("words"):
+        kind = str if default is not None else str | None
+        more["callback"] = _word_or_number(about["words"], about.get("least"))
+    else:
+        more = {"min": about.get("least"), "max": about.get("most")}
+    flag = f"--{one.name.replace('_', '-')}"
+    option = typer.Option(flag, help=about["help"], **more)
+    annotation = Annotated[kind, option]
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _word_or_number(words: tuple[str, ...], least: int | None) -> Callable[[Any], Any]:
+    """What reads an option that is one of some words, or a whole number."""
+
+    def read(text: str | None) -> str | int | None:
+        if text is None or text in words:
+            return text
+        if not text.isdecimal() or (least is not None and int(text) < least):
+            raise typer.BadParameter(f"it should be {', '.join(words)} or a number of rows")
+        return int(text)
+
+    return read
+
+
+def _plain(value: Any) -> Any:
+    """A value as the library knows it."""
+    return value.value if isinstance(value, StrEnum) else value

@@ -10,7 +10,8 @@ from typing import Any
 
 import typer
 
-from streambits.cli.main import app
+from streambits.cli.app import app
+from streambits.cli.config import PARAMETER
 
 HEAD = """# Commands
 
@@ -20,7 +21,7 @@ Results go to standard output, progress and complaints to standard error. The ex
 1 (failed: one line says why), 2 (wrong use), 70 (a fault of streambits) or 130 (interrupted).
 `STREAMBITS_DEBUG=1` adds the traceback to what failed.
 
-Every option can also come from a TOML file with a table a verb, which `--settings` or
+Every option can also come from a TOML file with one table per verb, which `--settings` or
 `STREAMBITS_SETTINGS` names (`[online]`, then `bits = 64`), or from a variable:
 `STREAMBITS_ONLINE_BITS` for one verb, `STREAMBITS_BITS` for all that have the option. A flag goes
 before a variable, a variable before the file.
@@ -28,7 +29,7 @@ before a variable, a variable before the file.
 `streambits --install-completion` lets your shell complete verbs and options.
 """
 WIDTH = 100
-LEFT_OUT = ("help", "settings")
+LEFT_OUT = ("help", PARAMETER)
 
 
 def reference() -> str:

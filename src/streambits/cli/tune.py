@@ -1,24 +1,26 @@
 """`streambits tune`: settings for your rows, by measuring."""
 
 import json
+import shlex
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from streambits.cli import chosen, progress
-from streambits.cli.options import names
-from streambits.errors import InputError
-from streambits.io.protocols import Source
+from streambits._digests import seal_text
+from streambits._files import replacing
+from streambits.cli import output
+from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
+from streambits.errors import StorageError
 from streambits.io.rows import open_source
-from streambits.model.sampling import Reservoir
-from streambits.tune import Choice, Tuned
-from streambits.tune import tune as choose
+from streambits.model.codes import MOST_BITS
+from streambits.tune import Tuned, tune
 
 SHOWN = 10  # trials in the table
+VERBS = ("learn", "online")  # that have these settings
 
 
 class Target(StrEnum):
@@ -28,101 +30,128 @@ class Target(StrEnum):
     recall = "recall"
 
 
-def tune(
-    rows: Annotated[
-        str, typer.Argument(help="Rows: a file, a folder, a glob, or - for standard input.")
-    ],
+def tune_command(
+    rows: Rows,
     *,
-    bits: Annotated[int, typer.Option(min=1, max=4096, help="Length of the codes.")] = 64,
+    bits: Annotated[
+        int, typer.Option(min=1, max=MOST_BITS, help="Length of the codes in bits.")
+    ] = 64,
     target: Annotated[
-        Target, typer.Option(help="map: rank all near rows well; recall: find the nearest.")
+        Target, typer.Option(help="map: rank all near rows well. recall: find the nearest rows.")
     ] = Target.map,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to try new settings.")] = 60.0,
-    n_landmarks: Annotated[int, typer.Option(min=2, help="At most so many.")] = 500,
-    sample: Annotated[int, typer.Option(min=200, help="Rows drawn to measure on.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample and all else.")] = 0,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of the rows, with commas between.")
-    ] = None,
-    ids: Annotated[str | None, typer.Option(help="Column of ids, left out.")] = None,
-    format: Annotated[  # noqa: A002 - what users call it
-        str | None, typer.Option(help="Of the rows; by default by the name, csv for -.")
-    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="Number of seconds in which new settings are tried.")
+    ] = 60.0,
+    n_landmarks: Annotated[int, typer.Option(min=2, help="Largest number of landmarks.")] = 500,
+    sample: Annotated[int, typer.Option(min=200, help="Number of rows to measure on.")] = 5000,
+    seed: Seed = 0,
+    columns: Columns = None,
+    ids: Ids = None,
+    format: Format = None,  # noqa: A002 - what users call it
     out: Annotated[
         Path | None,
-        typer.Option(help="A new TOML file for the choice, which --settings of others takes."),
+        typer.Option(help="A new TOML file for the choice, which --settings of learn reads."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
-    Prints what was tried, and the command that learns with the choice; `online` takes the same
-    options, and both take the file of --out by --settings.
+    Prints what was tried, and the command that learns with the choice; `online` has the same
+    options, and both read the file of --out by --settings.
 
     Example: streambits tune embeddings/ --bits 64 --target recall --out tuned.toml
     """
-    console = progress.stderr()
+    console = output.stderr()
     if out is not None:
-        chosen.check_new(out)
-    source = open_source(rows, columns=names(columns), ids=ids, format=format)
-    with progress.working(console, f"drawing {sample:,} rows from {source.name}"):
-        drawn = draw(source, sample, seed, console)
-    with progress.working(console, f"trying settings, {seconds:g} s and a little more"):
-        tuned = choose(
+        check_new(out)
+    source = open_source(rows, columns=column_names(columns), ids=ids, format=format)
+    drawn = output.draw(source, sample, seed)
+    with output.working(console, f"trying settings, {seconds:g} s and a little more"):
+        tuned = tune(
             drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
         )
-    told = chosen.settings(tuned.choice, tuned.bits)
-    line = chosen.command(rows, {"columns": columns, "ids": ids, "format": format}, told)
+    best = tuned.settings.chosen()
+    line = command_line(rows, {"columns": columns, "ids": ids, "format": format}, best)
     if as_json:
-        typer.echo(json.dumps({"settings": told, "command": line, **as_object(tuned)}))
+        typer.echo(json.dumps({"settings": best, "command": line, "trials": _trials(tuned)}))
     else:
-        shown = Console(highlight=False)
-        shown.print(table(tuned))
-        shown.print(f"chosen: {tuned.choice}\n\n{line}", soft_wrap=True, markup=False)
-    if out is not None:  # last: what was found is told, whatever the disk says
-        chosen.write(out, told)
+        output.stdout().print(_table(tuned))
+        text = f"best: {tuned.settings}\n\n{line}"
+        output.stdout().print(text, soft_wrap=True, markup=False)
+    if out is not None:  # last: what was found is printed, whatever the disk says
+        write(out, best)
         written = f"{out}: the same, for --settings of learn and online"
         console.print(written, soft_wrap=True, markup=False)
 
 
-def draw(source: Source, size: int, seed: int, console: Console) -> Any:
-    """A uniform sample of the rows of a source, in one pass."""
-    held, bad = None, 0
-    for chunk in source.read():
-        bad += len(chunk.rejects)
-        if len(chunk.rows):
-            held = held or Reservoir(size, chunk.rows, inputs=chunk.rows.shape[1], seed=seed)
-            held.update(chunk.rows)
-    if held is None:
-        raise InputError(f"{source.name} has no row that can be used")
-    if bad:
-        console.print(f"left out: {bad:,} bad rows")
-    return held.rows
-
-
-def table(tuned: Tuned) -> Table:
+def _table(tuned: Tuned) -> Table:
     """The best trials; the choice in bold."""
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
     shown = Table("score", "seconds", "settings", title=f"{len(best)} settings tried")
     for trial in best[:SHOWN]:
-        bold = "[bold]" if trial.choice == tuned.choice else ""
-        shown.add_row(f"{bold}{trial.score:.4f}", f"{trial.seconds:.2f}", f"{bold}{trial.choice}")
+        bold = "[bold]" if trial.settings == tuned.settings else ""
+        shown.add_row(f"{bold}{trial.score:.4f}", f"{trial.seconds:.2f}", f"{bold}{trial.settings}")
     return shown
 
 
-def as_object(tuned: Tuned) -> dict[str, Any]:
+def _trials(tuned: Tuned) -> list[dict[str, Any]]:
     """The same for programs."""
-    trials = [
+    return [
         {
             "score": t.score,
             "seconds": round(t.seconds, 3),
             "finalist": t.finalist,
-            **_plain(t.choice),
+            "settings": t.settings.chosen(),
         }
         for t in tuned.trials
     ]
-    return {"chosen": _plain(tuned.choice), "trials": trials}
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
-    return dict(vars(choice))
+def toml(settings: Mapping[str, Any]) -> str:
+    """Settings as a table for each verb that learns.
+
+    >>> print(toml({"method": "linear", "whitening": 0.5}))
+    [learn]
+    method = "linear"
+    whitening = 0.5
+    <BLANKLINE>
+    [online]
+    method = "linear"
+    whitening = 0.5
+    <BLANKLINE>
+    """
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    return "\n".join(f"[{verb}]\n{lines}" for verb in VERBS)
+
+
+def command_line(rows: str, reading: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """The line to type: the same rows, read as they were, and the settings.
+
+    >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "epsilon": 4.0})
+    "streambits learn 'a b.csv' --ids key --bits 8 --epsilon 4 --out model/"
+    """
+    read = {name: value for name, value in reading.items() if value is not None}
+    words = [
+        word
+        for name, value in {**read, **settings, "out": "model/"}.items()
+        for word in (f"--{name.replace('_', '-')}", _text(value))
+    ]
+    return shlex.join(["streambits", "learn", rows, *words])
+
+
+def check_new(path: Path) -> None:
+    """Refuse to write where somebody's settings are, or where nothing can be."""
+    if path.exists():
+        raise StorageError(f"{path} exists: choose another name, or remove it")
+    if not path.parent.is_dir():
+        raise StorageError(f"{path} cannot be written: there is no folder {path.parent}")
+
+
+def write(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write a file that --settings reads, whole or not at all."""
+    with replacing(path) as file:
+        file.write(seal_text(toml(settings)).encode())
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -28,16 +28,32 @@ COLUMNS = 256  # of the smoothing's weights that are in memory at a time
 
 
 class Fit(NamedTuple):
-    """What a sample has told: the curve, of logarithms, and the distance that is added to all."""
+    """What a calibration has learned from its sample.
+
+    Attributes
+    ----------
+    curve : ndarray of shape (bits + 1,)
+        Logarithm of the distance that each number of differing bits stands for.
+    least : float
+        Distance that is added to all before the logarithm.
+    """
 
     curve: Matrix
     least: float
 
 
 class Calibration:
-    """A sample of an epoch's rows (n, d), n >= 2, and their codes: a scale for each query.
+    """A scale from Hamming to Euclidean distances for each query, from a sample of an epoch.
 
-    fit: of the same sample, where it is known already; it takes n^2 (d + bits) operations.
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        A sample of the epoch's rows, at least 2.
+    codes : Codes
+        Their codes.
+    fit : Fit, optional
+        That of the same sample, if there is one already: to make it takes n^2 (d + bits)
+        operations.
     """
 
     def __init__(self, rows: NDArray[Any], codes: Codes, fit: Fit | None = None) -> None:
@@ -51,19 +67,28 @@ class Calibration:
     def _fitted(self) -> Fit:
         distances = self._distances(self._rows)
         least = max(LEAST * float(np.median(distances)), 1e-300)
-        return Fit(curve(self.codes.hamming(self.codes), np.log(distances + least)), least)
+        return Fit(distance_curve(self.codes.hamming(self.codes), np.log(distances + least)), least)
 
     def __call__(self, rows: NDArray[Any], codes: Codes) -> Matrix:
-        """(queries, bits + 1) the distance that each Hamming distance means, rising.
+        """The Euclidean distance that each Hamming distance stands for.
 
-        codes: of the rows, by a coder of the epoch.
+        Parameters
+        ----------
+        rows : ndarray of shape (q, d)
+            Queries.
+        codes : Codes
+            Their codes, by a coder of the epoch.
+
+        Returns
+        -------
+        ndarray of shape (q, bits + 1)
+            Strictly rising along each row.
         """
         far = np.log(self._distances(rows - self._centre) + self._least)
-        logs = tables(self._curve, codes.hamming(self.codes), far, codes.bits)
+        logs = query_scales(self._curve, codes.hamming(self.codes), far, codes.bits)
         found = np.maximum(np.exp(logs) - self._least, 0)
-        return found + 1e-6 * (found[:, -1:] + self._least) * np.arange(
-            codes.bits + 1
-        )  # all differ
+        rise = 1e-6 * (found[:, -1:] + self._least)  # so that no two are equal
+        return found + rise * np.arange(codes.bits + 1)
 
     def _distances(self, centred: NDArray[Any]) -> Matrix:
         """(queries, n) Euclidean distances, by one product in the precision of the sample."""
@@ -79,32 +104,47 @@ def _squares(rows: NDArray[Any]) -> Matrix:
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
-def curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:
-    """(bits + 1,) the distance that each number of differing bits stands for, never falling.
+def distance_curve(near: NDArray[np.uint16], far: Matrix) -> Matrix:
+    """The distance that each number of differing bits stands for, by isotonic regression.
 
-    near, far: (n, n) Hamming and Euclidean distances of the same rows; bits: the largest seen.
-    Isotonic regression by pooling neighbours that fall; linear where a number was not seen.
+    Parameters
+    ----------
+    near, far : ndarray of shape (n, n)
+        Hamming and Euclidean distances of the same rows.
+
+    Returns
+    -------
+    ndarray of shape (bits + 1,)
+        Never falling; `bits` is the largest Hamming distance. Linear between numbers of bits that
+        occur.
     """
+    # 240 modules, which `import streambits` does without
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
     above = ~np.tri(len(near), dtype=np.bool_)
     pairs = near[above]
     counts, sums = np.bincount(pairs), np.bincount(pairs, far[above])
     seen = np.flatnonzero(counts)
-    pooled: list[list[float]] = []  # mean, count, how many numbers of bits
-    for mean, count in zip(sums[seen] / counts[seen], counts[seen], strict=True):
-        pooled.append([float(mean), float(count), 1])
-        while len(pooled) > 1 and pooled[-2][0] > pooled[-1][0]:
-            mean_last, count_last, length = pooled.pop()
-            total = pooled[-1][1] + count_last
-            pooled[-1][0] += (mean_last - pooled[-1][0]) * count_last / total
-            pooled[-1][1:] = [total, pooled[-1][2] + length]
-    fitted = np.concatenate([np.full(int(length), mean) for mean, _, length in pooled])
-    return np.asarray(np.interp(np.arange(len(counts)), seen, fitted))
+    fitted = isotonic_regression(sums[seen] / counts[seen], weights=counts[seen]).x
+    return np.interp(np.arange(len(counts)), seen, fitted)
 
 
-def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Matrix:
-    """(queries, bits + 1) what each Hamming distance means for each query, never falling.
+def query_scales(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Matrix:
+    """What each Hamming distance stands for, for each query.
 
-    base: a curve; near, far: (queries, n) distances of the queries to the rows of the sample.
+    Parameters
+    ----------
+    base : ndarray of shape (at most bits + 1,)
+        The curve of the epoch.
+    near, far : ndarray of shape (q, n)
+        Hamming and Euclidean distances of the queries to the rows of the sample.
+    bits : int
+        Length of the codes.
+
+    Returns
+    -------
+    ndarray of shape (q, bits + 1)
+        Never falling along a row.
     """
     steps = np.arange(bits + 1)
     base = np.interp(steps, np.arange(len(base)), base)
@@ -114,14 +154,26 @@ def tables(base: Matrix, near: NDArray[np.uint16], far: Matrix, bits: int) -> Ma
     sums = np.bincount(flat, far.ravel(), shape[0] * shape[1]).reshape(shape)
     missed = smoothed(sums - counts * base) / (smoothed(counts) + PRIOR)
     nearest = near.min(axis=1).astype(np.intp)[:, None]
-    below = steps < nearest  # nothing is known there: as at the nearest
+    below = steps < nearest  # there are no rows there: as at the nearest
     missed = np.where(below, np.take_along_axis(missed, nearest, axis=1), missed)
     return np.asarray(np.maximum.accumulate(base + missed, axis=1))
 
 
 def smoothed(values: NDArray[Any]) -> Matrix:
-    """(queries, bits + 1) sums over neighbouring numbers of bits, by a Gaussian weight each.
+    """Sums over neighbouring numbers of bits with Gaussian weights.
 
+    Parameters
+    ----------
+    values : ndarray of shape (q, bits + 1)
+        One value per query and number of bits.
+
+    Returns
+    -------
+    ndarray of shape (q, bits + 1)
+        The sums; the weights reach about bits / 32 to either side.
+
+    Notes
+    -----
     The weights, a matrix of (bits + 1)^2, are a view of one row of them, copied a few columns at a
     time: at 4096 bits all of them would take 134 MB.
     """

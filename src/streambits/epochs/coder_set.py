@@ -1,6 +1,5 @@
 """CoderSet: those of all live epochs, and a common scale for what they find."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -9,155 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_rows, blocks, move, to_numpy
-from streambits._files import sync_folder
-from streambits._threads import ForkSafeLock, cached, one_blas_thread, ordered_map
-from streambits.epochs.calibration import Calibration, Fit
-from streambits.errors import EpochError, InputError, StorageError
+from streambits._threads import ordered_map
+from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
+from streambits.errors import EpochError, InputError
 from streambits.index import HammingIndex, Hits
-from streambits.model.coder import Coder
+from streambits.model.coder import Coder, warn_of_reach
 from streambits.model.codes import Codes
+from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
 
 SAMPLE = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
 FEW = 8  # queries that are not worth threads
-OPENED = 1 << 28  # bytes of epochs from files that are kept in memory for the next search
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
 FOLDER = "epochs"  # beside the file of the coders
-
-
-class Epoch:
-    """An epoch that is over: its last coder, and a sample of its rows with their codes.
-
-    It never changes again, so it is saved once, as a file of its own, together with what
-    the sample tells about distances. rows: (n, d); codes: theirs.
-    """
-
-    def __init__(self, coder: Coder, rows: Array, codes: Codes, fit: Fit | None = None) -> None:
-        self.coder, self.rows, self.codes, self._fit = coder, rows, codes, fit
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.coder.nbytes + to_numpy(self.rows).nbytes + self.codes.packed.nbytes)
-
-    def scale(self, rows: NDArray[Any], codes: Codes) -> NDArray[np.float64]:
-        """(queries, bits + 1) the Euclidean distance that each Hamming distance means here."""
-        if self._calibration is None:
-            return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
-        return self._calibration(rows, codes)
-
-    @cached
-    def _calibration(self) -> Calibration | None:
-        """None where there are too few rows to tell anything."""
-        rows = to_numpy(self.rows)
-        with one_blas_thread():  # it is saved, and so should not depend on threads
-            return Calibration(rows, self.codes, self._fit) if len(rows) > 1 else None
-
-    def state(self) -> dict[str, Any]:
-        fit = None if self._calibration is None else self._calibration.fit._asdict()
-        held = {"coder": self.coder, "rows": self.rows, "packed": self.codes.packed}
-        return held | {"fit": fit}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        coder, fit = state["coder"], state["fit"]
-        codes = Codes(state["packed"], coder.bits, coder.epoch)
-        if len(codes) != len(state["rows"]):
-            raise StorageError(f"there are {len(codes)} codes for {len(state['rows'])} rows")
-        return cls(coder, state["rows"], codes, None if fit is None else Fit(**fit))
-
-
-class _Growing:
-    """An epoch that goes on. The samples of rows and codes have the same seed: they keep the same.
-
-    Rows are kept in their own precision, codes as bytes.
-    """
-
-    def __init__(self, coder: Coder, rows: Reservoir, codes: Reservoir) -> None:
-        self.coder, self.rows, self.codes = coder, rows, codes
-        self._now: Epoch | None = None
-
-    def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
-        self.coder, self._now = coder, None
-        self.rows.update(rows)
-        self.codes.update(codes.packed)
-
-    def now(self) -> Epoch:
-        """As if it were over."""
-        if self._now is None:
-            codes = Codes(self.codes.rows, self.coder.bits, self.coder.epoch)
-            self._now = Epoch(self.coder, self.rows.rows, codes)
-        return self._now
-
-    @property
-    def nbytes(self) -> int:
-        samples = (self.rows.state(), self.codes.state())
-        held = [to_numpy(sample[name]).nbytes for sample in samples for name in ("rows", "keys")]
-        return int(self.coder.nbytes + sum(held))
-
-    def state(self) -> dict[str, Any]:
-        return {"coder": self.coder, "rows": self.rows, "codes": self.codes}
-
-
-class _Files(NamedTuple):
-    """Epochs that are over, a file each. save: None where nothing is to be written."""
-
-    folder: Path
-    load: Callable[[Path], Any]
-    save: Callable[[Any, Path], None] | None
-
-    def path(self, number: int) -> Path:
-        return self.folder / f"epoch-{number:06}.safetensors"
-
-    def open(self, number: int) -> Epoch:
-        found = self.load(self.path(number))
-        if not isinstance(found, Epoch) or found.coder.epoch != number:
-            raise StorageError(f"{self.path(number)} does not hold epoch {number}: restore it")
-        return found
-
-    def write(self, epoch: Epoch) -> None:
-        if self.save is None:
-            return
-        if not self.folder.is_dir():
-            try:
-                self.folder.mkdir()
-                sync_folder(self.folder.parent)
-            except OSError as error:
-                raise StorageError(
-                    f"{self.folder} cannot be written: {error.strerror or error}"
-                ) from error
-        self.save(epoch, self.path(epoch.coder.epoch))
-
-    def remove_others(self, kept: Iterable[int]) -> None:
-        """All but these, and what a process that was killed has left."""
-        names = {self.path(number).name for number in kept}
-        try:
-            for file in self.folder.iterdir() if self.folder.is_dir() else ():
-                if file.name not in names:
-                    file.unlink()
-        except OSError as error:
-            raise StorageError(
-                f"{self.folder} cannot be tidied: {error.strerror or error}"
-            ) from error
-
-
-class _Opened:
-    """The epochs that were opened last, as many as have room. For several threads."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[int, Epoch] = OrderedDict()
-        self._size = 0
-        self._lock = ForkSafeLock()
-
-    def get(self, number: int, open_: Callable[[int], Epoch]) -> Epoch:
-        with self._lock:
-            if number not in self._held:
-                self._held[number] = open_(number)
-                self._size += self._held[number].nbytes
-            self._held.move_to_end(number)
-            while self._size > OPENED and len(self._held) > 1:
-                self._size -= self._held.popitem(last=False)[1].nbytes
-            return self._held[number]
 
 
 class CoderSet:
@@ -177,7 +41,7 @@ class CoderSet:
     >>> for part in (rows[:500], rows[500:]):
     ...     coder = learner.learn(part).coder()
     ...     codes = coder.encode(part)
-    ...     coders.note(coder, part, codes)
+    ...     coders.record(coder, part, codes)
     ...     index.add(codes)
     ...     epoch = learner.renew()
     >>> index.epochs, coders.search(index, rows[:2], k=3).ids[:, 0].tolist()
@@ -186,15 +50,15 @@ class CoderSet:
 
     def __init__(self, *, sample: int = SAMPLE, seed: int = 0) -> None:
         self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
-        self.seen = 0  # rows that were noted
+        self.seen = 0  # rows that were recorded
         self.retired = 0  # epochs below this were retired by `keep_newest`
-        self._held: dict[int, _Growing | Epoch] = {}
+        self._held: dict[int, GrowingEpoch | Epoch] = {}
         self._filed: set[int] = set()  # epochs that are in files
-        self._files: _Files | None = None
-        self._opened = _Opened()
+        self._files: EpochFiles | None = None
+        self._opened = EpochCache()
 
-    def note(self, coder: Coder, rows: Array, codes: Codes) -> None:
-        """A coder has given these codes to rows; it follows the older one of its epoch.
+    def record(self, coder: Coder, rows: Array, codes: Codes) -> None:
+        """Record that a coder gave these codes to rows; it replaces its epoch's previous coder.
 
         With a folder to write to, the epochs before it are over, and go into their files now.
         """
@@ -205,18 +69,18 @@ class CoderSet:
             raise EpochError(f"epoch {coder.epoch} is over: its coder and sample are saved")
         if self._files is not None and self._files.save is not None:
             self._file(epoch for epoch in list(self._held) if epoch < coder.epoch)
-        self._growing(coder, rows, checked).note(coder, checked, codes)
+        self._growing(coder, rows, checked).record(coder, checked, codes)
         self.seen += len(codes)
 
-    def _growing(self, coder: Coder, rows: Array, checked: Array) -> _Growing:
+    def _growing(self, coder: Coder, rows: Array, checked: Array) -> GrowingEpoch:
         epoch, inputs = coder.epoch, coder.features.inputs
         held = self._held.get(epoch)
-        if isinstance(held, _Growing):
+        if isinstance(held, GrowingEpoch):
             return held
         single = isinstance(rows, np.ndarray) and rows.dtype == np.float32
         like = move(checked[:0, :], rows[:0]) if single else checked
         packed, seed = np.zeros((0, 0), np.uint8), [self.seed, 3, epoch]
-        new = _Growing(
+        new = GrowingEpoch(
             coder,
             Reservoir(self.size, like, inputs=inputs, seed=seed),
             Reservoir(self.size, packed, inputs=-(-coder.bits // 8), seed=seed),
@@ -235,15 +99,15 @@ class CoderSet:
         """Epochs that are over are in files, in the folder `epochs` there.
 
         load, save: those of `streambits.storage`; without `save` nothing is written, and what is
-        noted stays in memory.
+        recorded stays in memory.
         """
-        self._files = _Files(Path(folder) / FOLDER, load, save)
+        self._files = EpochFiles(Path(folder) / FOLDER, load, save)
 
     def _file(self, epochs: Iterable[int]) -> None:
         assert self._files is not None
         for number in sorted(epochs):
             held = self._held[number]
-            self._files.write(held.now() if isinstance(held, _Growing) else held)
+            self._files.write(held.now() if isinstance(held, GrowingEpoch) else held)
             self._filed.add(number)
             del self._held[number]
 
@@ -281,7 +145,7 @@ class CoderSet:
     def newest(self) -> Coder:
         """The coder of the last epoch."""
         if not len(self):
-            raise EpochError("there are no coders yet: note one first")
+            raise EpochError("there are no coders yet: record one first")
         return self[max(self)]
 
     @property
@@ -295,7 +159,7 @@ class CoderSet:
 
     def project(self, rows: Array) -> dict[int, Array]:
         """The real values of queries in every live epoch."""
-        return {epoch: self[epoch].project(rows) for epoch in self}
+        return {epoch: self[epoch].project(rows, warn=len(self) == 1) for epoch in self}
 
     def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
         """For every epoch and query, the Euclidean distance that each Hamming distance means.
@@ -354,19 +218,24 @@ class CoderSet:
         def ask(task: tuple[int, Array]) -> _Asked:
             number, part = task
             epoch = self._epoch(number)
-            codes = epoch.coder.encode(part)
-            return _Asked(codes, epoch.scale(to_numpy(part), codes) if scaled else None)
+            codes = epoch.coder.encode(part, warn=False)
+            far = epoch.coder.out_of_reach([part], codes)
+            return _Asked(codes, far, epoch.scale(to_numpy(part), codes) if scaled else None)
 
         found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
         size = len(parts)
-        return {
+        asked = {
             epoch: _Asked.concat(found[size * i : size * i + size])
             for i, epoch in enumerate(epochs)
         }
+        if asked:
+            lost = np.logical_and.reduce([one.far for one in asked.values()])
+            warn_of_reach(lost.sum(), len(lost), "asked for")
+        return asked
 
     def _epoch(self, number: int) -> Epoch:
         held = self._held.get(number)
-        if isinstance(held, _Growing):
+        if isinstance(held, GrowingEpoch):
             return held.now()
         if held is not None:
             return held
@@ -400,7 +269,7 @@ class CoderSet:
         own = self._files is not None and self._files.save is not None
         filed = {} if own else {number: self._epoch(number) for number in self._filed}
         epochs = {
-            str(number): held.state() if isinstance(held, _Growing) else held
+            str(number): held.state() if isinstance(held, GrowingEpoch) else held
             for number, held in sorted((self._held | filed).items())
         }
         return {
@@ -418,18 +287,37 @@ class CoderSet:
         self.seen, self.retired = state["seen"], state["retired"]
         self._filed = set(state["filed"].tolist())
         for number, held in state["epochs"].items():
-            self._held[int(number)] = held if isinstance(held, Epoch) else _Growing(**held)
+            self._held[int(number)] = held if isinstance(held, Epoch) else GrowingEpoch(**held)
         return self
 
 
 class _Asked(NamedTuple):
-    """Queries in an epoch: their codes and, if asked for, their scales."""
+    """Queries in an epoch: their codes, which are out of reach, and, if asked for, their scales."""
 
     codes: Codes
+    far: NDArray[np.bool_]
     scale: NDArray[np.float64] | None
 
     @classmethod
     def concat(cls, parts: list["_Asked"]) -> "_Asked":
         scales = [part.scale for part in parts if part.scale is not None]
         scale = np.concatenate(scales) if scales else None
-        return cls(Codes.concat(part.codes for part in parts), scale)
+        far = np.concatenate([part.far for part in parts])
+        return cls(Codes.concat(part.codes for part in parts), far, scale)
+
+
+def newest_coder(model: Any) -> Coder:
+    """The coder that a model stands for.
+
+    Parameters
+    ----------
+    model : Learner, Coder or CoderSet
+        Of a learner it is the current coder, of a set the coder of the newest epoch.
+    """
+    if isinstance(model, CoderSet):
+        return model.newest
+    if isinstance(model, Learner):
+        return model.coder()
+    if isinstance(model, Coder):
+        return model
+    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or a CoderSet")

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 512  # rows between two looks
-LOOKED_AT = 64  # rows of a chunk that are looked at
+CHUNK = 512  # rows between two measurements
+SAMPLED = 64  # rows of a chunk that are measured
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
 ERRORS = 2.5  # standard errors, at least, that the tolerance spans: the mean is an estimate too
 APART = 1e6  # rows between false alarms, at least, on average
@@ -28,14 +28,14 @@ KEPT = 1024  # measurements kept
 
 
 class DriftMeasurement(NamedTuple):
-    """What one look saw.
+    """One measurement of the drift monitor.
 
     rows: of the stream so far; affinity: mean, to the nearest landmark; outside: share of the
     features' energy outside the subspace of the coder; shift: how far their mean is from where it
     was when the epoch began, in their own lengths; balance: mean of |2 share of ones - 1| over the
-    bits (the last three at every 8th of the first 64 looks and every 32nd after, otherwise NaN, as
-    while there is no coder);
-    evidence: the logarithm of the e-detector, an alarm at log(1e6) = 13.8; epoch: in which.
+    bits (the last three at every 8th of the first 64 measurements and every 32nd after, otherwise
+    NaN, as while there is no coder); evidence: the logarithm of the e-detector, an alarm at
+    log(1e6) = 13.8; epoch: in which.
     """
 
     rows: int
@@ -48,19 +48,19 @@ class DriftMeasurement(NamedTuple):
 
 
 def latest(measurements: Sequence[DriftMeasurement]) -> DriftMeasurement | None:
-    """The last reading, its gaps filled with what was last read there; None if there are none."""
+    """The last measurement, its gaps filled with what was last measured; None if there are none."""
     if not measurements:
         return None
     filled = measurements[-1]
-    for reading in reversed(measurements):
+    for earlier in reversed(measurements):
         gaps = [name for name in DriftMeasurement._fields if math.isnan(getattr(filled, name))]
         if not gaps:
             break
-        filled = filled._replace(**{name: getattr(reading, name) for name in gaps})
+        filled = filled._replace(**{name: getattr(earlier, name) for name in gaps})
     return filled
 
 
-class Detector:
+class EDetector:
     """Evidence that the mean of numbers in [0, 1] has dropped.
 
     Bets against "the mean is at least `mean` - tolerance x spread": each number multiplies the
@@ -68,15 +68,15 @@ class Detector:
     is made 1 again, so a change is seen as soon after a quiet year as after a quiet minute.
     tolerance: 0.25, or more where mean and spread are known from few numbers (see `of`).
 
-    >>> quiet = Detector(mean=0.8, spread=0.1)
-    >>> [quiet.look(np.full(64, value)) for value in (0.8, 0.8, 0.4, 0.4)]
+    >>> quiet = EDetector(mean=0.8, spread=0.1)
+    >>> [quiet.update(np.full(64, value)) for value in (0.8, 0.8, 0.4, 0.4)]
     [False, False, True, True]
     """
 
     def __init__(self, mean: float, spread: float, tolerance: float = TOLERANCE) -> None:
         self.mean, self.spread, self.tolerance = mean, max(spread, 1e-3), tolerance
         self.evidence = 0.0
-        self.since = 0  # looks since the stake was last 1
+        self.since = 0  # measurements since the stake was last 1
 
     @classmethod
     def of(cls, numbers: NDArray[np.float64]) -> Self:
@@ -88,7 +88,7 @@ class Detector:
         """One that expects the same, and has seen nothing."""
         return type(self)(self.mean, self.spread, self.tolerance)
 
-    def look(self, numbers: NDArray[np.float64]) -> bool:
+    def update(self, numbers: NDArray[np.float64]) -> bool:
         """Whether the evidence is enough."""
         bound = self.mean - self.tolerance * self.spread
         bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))

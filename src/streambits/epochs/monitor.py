@@ -23,25 +23,27 @@ from streambits._threads import one_blas_thread, ordered_map
 from streambits.epochs.detector import (
     CHUNK,
     KEPT,
-    LOOKED_AT,
     RECENT,
+    SAMPLED,
     WIDER,
-    Detector,
     DriftMeasurement,
+    EDetector,
 )
 from streambits.features import Features, GaussianAffinity
 from streambits.model.projection import Projection
 from streambits.model.renewal import one_of, renewable
 
 POLICIES = ("auto", "never")
-EVERY = CHUNK // LOOKED_AT  # of the rows is looked at
-MARKS = 256  # landmarks, at most, to which a row that is looked at is compared
-EARLY = 64  # looks, of which every 8th also reads the codes of a few rows, and then every 32nd
+EVERY = CHUNK // SAMPLED  # of the rows is measured
+MARKS = 256  # landmarks, at most, to which a row that is measured is compared
+EARLY = (
+    64  # measurements, of which every 8th also reads the codes of a few rows, and then every 32nd
+)
 FEW = 32
-HEAVY = 50_000  # values of the marks from which a look is worth a thread
+HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 
 
-class Look(NamedTuple):
+class _Sampled(NamedTuple):
     """What is seen in a few rows; the last three as in `DriftMeasurement`."""
 
     affinities: Any
@@ -51,13 +53,13 @@ class Look(NamedTuple):
 
 
 class DriftMonitor:
-    """Looks at every 8th row, and says after which a new epoch is due.
+    """Samples every 8th row, and reports when a new epoch should start.
 
     policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
     for the first landmarks were drawn from few; or a number of rows.
     A row is compared to half of the landmarks, at most 256; what to expect of it is known from the
-    other half. Looks fall after every 512 rows of the stream, so any split of it gives the same
-    epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 measurements.
+    other half. Measurements fall after every 512 rows of the stream, so any split of it gives the
+    same epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 measurements.
     reference: rows as they are expected; the landmarks by default.
     """
 
@@ -88,7 +90,7 @@ class DriftMonitor:
     @property
     def nbytes(self) -> int:
         row = nbytes(self._recent[:1, :])
-        rows = nbytes(self._recent) + LOOKED_AT * row + self._marks.nbytes
+        rows = nbytes(self._recent) + SAMPLED * row + self._marks.nbytes
         return rows + KEPT * len(DriftMeasurement._fields) * 8
 
     def begin(self, features: GaussianAffinity, like: Array) -> None:
@@ -99,7 +101,7 @@ class DriftMonitor:
             self._mean = array_namespace(values).mean(values, axis=0)
             closest = to_numpy(double(self._marks.closest(like)))
         others = closest[~one_of(like, self._marks.landmarks)]
-        self.detector = Detector.of(others if len(others) else closest)
+        self.detector = EDetector.of(others if len(others) else closest)
 
     def attach(self, features: GaussianAffinity) -> None:
         """Compare rows to the landmarks of these features."""
@@ -123,31 +125,32 @@ class DriftMonitor:
     def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None:
         """After how many of these rows a new epoch is due; None: not in these.
 
-        projection: of the last coder. Takes note of the rows up to there.
+        projection: of the last coder. Records the rows up to there.
         """
         pieces = self._pieces(rows)
         whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
         first = self.rows // CHUNK
         asked = [
-            (self._looked(i, piece), projection if _reads_codes(first + i) else None)
+            (self._sampled(i, piece), projection if _reads_codes(first + i) else None)
             for i, piece in enumerate(whole)
         ]
         light = math.prod(self._marks.landmarks.shape) < HEAVY
-        looks, start = ordered_map(lambda some: self._look(*some), asked, light=light), 0
-        for piece, seen in zip(whole, looks, strict=True):
+        measured, start = ordered_map(lambda some: self._measure(*some), asked, light=light), 0
+        for piece, seen in zip(whole, measured, strict=True):
             start += int(piece.shape[0])
             if self._due(seen, self.rows + start, epoch):
-                self._note(rows[:start, :])
+                self._record(rows[:start, :])
                 return start
         for piece in pieces[len(whole) :]:
-            self._waiting = self._looked(len(whole), piece)
-        self._note(rows)
+            waiting = self._sampled(len(whole), piece)  # of rows that the caller may change
+            self._waiting = array_namespace(waiting).asarray(waiting, copy=True)
+        self._record(rows)
         return None
 
-    def _look(self, rows: Array, projection: Projection | None) -> Look:
+    def _measure(self, rows: Array, projection: Projection | None) -> _Sampled:
         affinities = to_numpy(double(self._marks.closest(rows)))
         if projection is None:
-            return Look(affinities)
+            return _Sampled(affinities)
         values = double(self.features(rows[:FEW, :]))
         xp = array_namespace(values)
         centred = values - self._mean
@@ -156,16 +159,16 @@ class DriftMonitor:
         centre = xp.mean(centred, axis=0)
         shift = math.sqrt(float(xp.sum(centre**2)) * values.shape[0] / energy)
         ones = to_numpy(projection(values) > 0).mean(axis=0)
-        return Look(affinities, 1 - inside, shift, float(np.abs(2 * ones - 1).mean()))
+        return _Sampled(affinities, 1 - inside, shift, float(np.abs(2 * ones - 1).mean()))
 
     def _pieces(self, rows: Array) -> list[Array]:
-        """The rows, cut where looks fall."""
+        """The rows, cut where measurements fall."""
         ahead = CHUNK - self.rows % CHUNK
         cuts = [0, *range(ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
         return [rows[i:j, :] for i, j in pairwise(cuts)]
 
-    def _looked(self, number: int, piece: Array) -> Array:
-        """The rows of a piece that are looked at; before the first, those that waited."""
+    def _sampled(self, number: int, piece: Array) -> Array:
+        """The rows of a piece that are measured; before the first, those that waited."""
         if number:
             return piece[::EVERY, :]
         waited = [self._waiting, piece[-self.rows % EVERY :: EVERY, :]]
@@ -182,7 +185,7 @@ class DriftMonitor:
             self._change = None
         return take(self._recent, (self.rows - count + np.arange(count)) % room)
 
-    def _note(self, rows: Array) -> None:
+    def _record(self, rows: Array) -> None:
         """Keep the last rows, as many as there is room for."""
         room = self._recent.shape[0]
         past = max(0, rows.shape[0] - room)
@@ -193,14 +196,14 @@ class DriftMonitor:
             self._recent[place : place + fits, :] = rows[:fits, :]
             self.rows, rows = self.rows + fits, rows[fits:, :]
 
-    def _due(self, look: Look, rows: int, epoch: int) -> bool:
+    def _due(self, found: _Sampled, rows: int, epoch: int) -> bool:
         self._waiting = self._waiting[:0, :]
-        alarm = self.detector.look(look.affinities)
+        alarm = self.detector.update(found.affinities)
         if self._change is not None:
             self._change += CHUNK
-        affinity = float(look.affinities.sum()) / len(look.affinities)
+        affinity = float(found.affinities.sum()) / len(found.affinities)
         evidence = self.detector.evidence
-        self.measurements.append(DriftMeasurement(rows, affinity, *look[1:], evidence, epoch))
+        self.measurements.append(DriftMeasurement(rows, affinity, *found[1:], evidence, epoch))
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
         if alarm:
@@ -233,7 +236,7 @@ class DriftMonitor:
         for row in state["measurements"].tolist():
             self.measurements.append(DriftMeasurement._make([int(row[0]), *row[1:6], int(row[6])]))
         self._change = state["change"]
-        self.detector = Detector.from_state(state["detector"])
+        self.detector = EDetector.from_state(state["detector"])
         self._mean = state["mean"]
         return self
 
@@ -256,5 +259,5 @@ def monitor_for(
 
 
 def _reads_codes(number: int) -> bool:
-    """Whether a look also reads codes, which takes longer: seldom, and more seldom later."""
+    """Whether a measurement also reads codes, which takes longer: seldom, and more seldom later."""
     return number % (8 if number < EARLY else 32) == 0

@@ -11,21 +11,58 @@ BLOCK = 2**16  # rows at a time; sums of that many ones are exact in single prec
 
 
 def bits_changed(before: Codes, after: Codes) -> float:
-    """The share of bits that differ between two encodings of the same rows."""
+    """The share of bits that differ between two encodings of the same rows.
+
+    Parameters
+    ----------
+    before, after : Codes
+        Codes of the same rows and of the same length.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> bits_changed(Codes.from_bits([[0, 0, 1, 1]]), Codes.from_bits([[0, 1, 1, 1]]))
+    0.25
+    """
     changed = np.bitwise_count(before.packed ^ after.packed).sum(dtype=np.int64)
     return float(changed / (len(before) * before.bits))
 
 
 def bit_balance(codes: Codes) -> NDArray[np.float64]:
-    """(bits,) the share of codes that have each bit set; one half carries most information."""
+    """The share of codes that have each bit set.
+
+    Parameters
+    ----------
+    codes : Codes
+        At least one.
+
+    Returns
+    -------
+    ndarray of shape (bits,)
+        One half carries most information, 0 and 1 none.
+    """
     return np.diagonal(_together(codes)) / len(codes)
 
 
 def bit_correlation(codes: Codes) -> NDArray[np.float64]:
-    """(bits, bits) correlation of each two bits over the codes.
+    """Correlation of each two bits over the codes.
 
-    A bit that is the same in all codes has none: its row and column are NaN.
+    Parameters
+    ----------
+    codes : Codes
+        At least one.
 
+    Returns
+    -------
+    ndarray of shape (bits, bits)
+        NaN in the row and the column of a bit that is the same in all codes.
+
+    Examples
+    --------
     >>> bit_correlation(Codes.from_bits([[0, 0, 1], [1, 0, 0]])).tolist()
     [[1.0, nan, -1.0], [nan, nan, nan], [-1.0, nan, 1.0]]
     """
@@ -41,9 +78,15 @@ def bit_correlation(codes: Codes) -> NDArray[np.float64]:
 class BitUse(NamedTuple):
     """How well the bits are used; all zero is best.
 
-    imbalance: mean of |2 share - 1| over bits; constant: how many bits say nothing;
-    correlation, most: mean and largest |correlation| over pairs of bits that are not constant,
-    NaN if there is no pair.
+    Attributes
+    ----------
+    imbalance : float
+        Mean of |2 share - 1| over bits.
+    constant : int
+        Number of bits that are the same in all codes.
+    correlation, most : float
+        Mean and largest |correlation| over pairs of bits that are not constant; NaN if there is
+        not a pair.
     """
 
     imbalance: float
@@ -53,7 +96,7 @@ class BitUse(NamedTuple):
 
 
 def bit_use(codes: Codes) -> BitUse:
-    """Balance and correlation in four numbers."""
+    """Balance and correlation of the bits of codes, in four numbers."""
     ones = bit_balance(codes)
     pairs = np.abs(bit_correlation(codes)[np.triu_indices(codes.bits, 1)])
     pairs = pairs[~np.isnan(pairs)]

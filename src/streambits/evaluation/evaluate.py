@@ -1,19 +1,19 @@
-"""How well codes find true neighbours among a user's own rows, and which length would do better."""
+"""Measure how well codes find true neighbours among a user's own rows, at several lengths."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_count, as_number, as_rows, as_seed, to_numpy
-from streambits.epochs.coder_set import CoderSet
+from streambits.epochs.coder_set import CoderSet, newest_coder
 from streambits.errors import InputError, RankError
-from streambits.evaluation.bits import BitUse, bit_balance, bit_correlation, bit_use
+from streambits.evaluation.bits import bit_balance, bit_correlation, bit_use
 from streambits.evaluation.quality import average_precision
 from streambits.evaluation.ranking import mean
+from streambits.evaluation.result import Evaluation, LengthScore
 from streambits.evaluation.truth import true_neighbours
 from streambits.index import HammingIndex
 from streambits.model.coder import Coder
@@ -26,138 +26,6 @@ RERANKED = (1, 2, 5, 10, 20)  # candidates per answer
 QUERIES, ROWS = 1000, 20_000
 HELD_OUT = 5  # rows per query that is held out, at least
 BLOCK = 64  # queries ranked at a time
-USUAL = 10  # candidates per answer that advice prefers: 100 for 10 answers
-
-
-@dataclass(frozen=True)
-class LengthScore:
-    """What codes of one length reach.
-
-    Attributes
-    ----------
-    bits : int
-        Length of the codes.
-    recall : dict of int to float
-        For each number of candidates, the share of the true nearest rows that a search returns if
-        it re-ranks that many candidates by true distance. The smallest number is `k`, where
-        re-ranking changes nothing.
-    map : float
-        Mean average precision of ranking all rows by Hamming distance; the true neighbours of a
-        query are its `k` nearest rows.
-    reason : str
-        Why there are no codes of this length; empty if there are.
-    """
-
-    bits: int
-    recall: dict[int, float]
-    map: float = math.nan
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The result of `evaluate`.
-
-    Attributes
-    ----------
-    model : LengthScore
-        What the codes of the model itself reach.
-    lengths : tuple of LengthScore
-        The same for other lengths, by models of the same method and settings that learned the
-        same rows; the model itself stands at its own length.
-    k : int
-        Number of nearest rows that are sought.
-    target : float
-        The recall that `advice` aims at.
-    rows, queries, columns : int
-        Size of the database that was searched, number of queries, and their width.
-    use : BitUse
-        Balance and correlation of the model's bits in four numbers; zero is best.
-    balance : ndarray of shape (bits,)
-        Share of rows that have each bit set; one half carries most information.
-    correlation : ndarray of shape (bits, bits)
-        Correlation of each two bits; NaN for bits that are the same in all rows.
-    """
-
-    model: LengthScore
-    lengths: tuple[LengthScore, ...]
-    k: int
-    target: float
-    rows: int
-    queries: int
-    columns: int
-    use: BitUse
-    balance: NDArray[np.float64]
-    correlation: NDArray[np.float64]
-
-    @property
-    def candidates(self) -> tuple[int, ...]:
-        """The numbers of candidates that recall was measured with; `k` is the first."""
-        return tuple(self.model.recall)
-
-    @property
-    def advice(self) -> str:
-        """What the figures mean, in two or three sentences."""
-        return " ".join(filter(None, (self._on_model(), self._on_length(), self._on_bits())))
-
-    def _on_model(self) -> str:
-        found = self._enough(self.model)
-        if found is None:
-            most, reached = list(self.model.recall.items())[-1]
-            return (
-                f"{self.model.bits} bits reach a recall of {reached:.2f} after re-ranking {most} "
-                f"candidates, less than {self.target:g}."
-            )
-        how = "without re-ranking" if found == self.k else f"after re-ranking {found}"
-        return f"{self.model.bits} bits reach {self.target:g} {how}."
-
-    def _on_length(self) -> str:
-        """The shortest other length that reaches the target with the usual number, or with any."""
-        others = [one for one in self.lengths if one.recall and one.bits != self.model.bits]
-        enough, usual = self._enough(self.model), self._usual
-        for most in (usual, self.candidates[-1]):
-            fit = [one for one in others if one.recall[most] >= self.target]
-            if fit and (enough is None or enough > most or fit[0].bits < self.model.bits):
-                return f"{fit[0].bits} bits would reach {self.target:g} after re-ranking {most}."
-            if enough is not None and enough <= most:
-                return ""
-        if not others:
-            return ""
-        best = max(others, key=lambda one: one.recall[self.candidates[-1]])
-        return (
-            f"No other length up to {others[-1].bits} bits reaches it; the best is {best.bits} "
-            f"bits with {best.recall[self.candidates[-1]]:.2f}. More landmarks or `tune` may help."
-        )
-
-    def _on_bits(self) -> str:
-        if not self.use.constant:
-            return ""
-        return (
-            f"{self.use.constant} of the {self.model.bits} bits are the same for all rows and "
-            "carry nothing: a shorter code would do as well."
-        )
-
-    @property
-    def _usual(self) -> int:
-        return min(USUAL * self.k, self.candidates[-1])
-
-    def _enough(self, score: LengthScore) -> int | None:
-        """The smallest number of candidates with which the target is reached."""
-        return next((n for n, reached in score.recall.items() if reached >= self.target), None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures as plain values, for JSON."""
-        return {
-            "k": self.k,
-            "rows": self.rows,
-            "queries": self.queries,
-            "columns": self.columns,
-            "target": self.target,
-            "model": _plain(self.model),
-            "lengths": [_plain(one) for one in self.lengths],
-            "bits": {**_numbers(self.use._asdict()), "balance": self.balance.tolist()},
-            "advice": self.advice,
-        }
 
 
 def evaluate(
@@ -228,7 +96,7 @@ def evaluate(
     >>> found.model.recall[100] > found.model.recall[10]
     True
     """
-    coder, learner = _coder(model)
+    coder, learner = newest_coder(model), model if isinstance(model, Learner) else None
     k, seed = as_count(k, "k"), as_seed(seed)
     target = as_number(target, "target", above=0, most=1)
     lengths = sorted({as_bits(length) for length in lengths})
@@ -260,16 +128,6 @@ def evaluate(
     )
 
 
-def _coder(model: Learner | Coder | CoderSet) -> tuple[Coder, Learner | None]:
-    if isinstance(model, Learner):
-        return model.coder(), model
-    if isinstance(model, CoderSet):
-        return model.newest, None
-    if isinstance(model, Coder):
-        return model, None
-    raise InputError(f"model is a {type(model).__name__}; pass a Learner, a Coder or CoderSet")
-
-
 class _Task(NamedTuple):
     """What is searched for what, and which rows are the true neighbours of each query."""
 
@@ -290,12 +148,12 @@ class _Task(NamedTuple):
         return LengthScore(codes.bits, recall, float(mean(self._precisions(codes, asked))))
 
     def _precisions(self, codes: Codes, asked: Codes) -> NDArray[np.float64]:
-        parts = []
+        precisions = []
         for start in range(0, len(asked), BLOCK):
             some = slice(start, start + BLOCK)
             distances = asked[some].hamming(codes)
-            parts.append(average_precision(distances, self.near[some], codes.bits + 1))
-        return np.concatenate(parts)
+            precisions.append(average_precision(distances, self.near[some], codes.bits + 1))
+        return np.concatenate(precisions)
 
 
 def _split(
@@ -329,7 +187,25 @@ def _relearned(learner: Learner | None, bits: int, task: _Task) -> LengthScore:
 
 
 def resized(learner: Learner, bits: int) -> Learner:
-    """A new learner of the same features and settings with codes of another length."""
+    """A new learner of the same features and settings with codes of another length.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model; it stays as it is.
+    bits : int
+        Length of the codes. A sketch of l rows grows or shrinks with it.
+
+    Returns
+    -------
+    Learner
+        It has learned nothing yet but its prior.
+
+    Raises
+    ------
+    InputError
+        If the method cannot have codes of this length.
+    """
     prior = learner.state()["prior"]
     return Learner(
         learner.features,
@@ -344,7 +220,7 @@ def resized(learner: Learner, bits: int) -> Learner:
 
 def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     """An empty sketch of the same kind; one of l rows grows with the number of bits."""
-    if isinstance(sketch, FrequentDirections | HadamardDirections):
+    if isinstance(sketch, FrequentDirections):
         return _sized(sketch, max(2, math.ceil(sketch.size * bits / before)))
     if isinstance(sketch, Fixed) and bits > sketch.capacity:
         raise InputError(
@@ -354,7 +230,7 @@ def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     return sketch.fresh()
 
 
-def _sized(sketch: FrequentDirections | HadamardDirections, size: int) -> Sketch:
+def _sized(sketch: FrequentDirections, size: int) -> Sketch:
     mean, half_life = sketch.mean, sketch.half_life
     if isinstance(sketch, HadamardDirections):
         sampled = None if sketch.sampled == 2 * sketch.size else sketch.sampled
@@ -371,25 +247,3 @@ def _sized(sketch: FrequentDirections | HadamardDirections, size: int) -> Sketch
         robust=sketch.robust,
         like=mean,
     )
-
-
-def _plain(score: LengthScore) -> dict[str, Any]:
-    recall = {str(n): reached for n, reached in score.recall.items()}
-    if score.reason:
-        return {"bits": score.bits, "reason": score.reason}
-    return {"bits": score.bits, "map": score.map, "recall": recall}
-
-
-def _numbers(values: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else value for name, value in values.items()}
-
-
-def table_rows(found: Evaluation) -> Iterator[tuple[str, ...]]:
-    """The table of lengths as text: bits, bytes, MAP, and recall by number of candidates."""
-    for one in found.lengths or (found.model,):
-        size = f"{-(-one.bits // 8)}"
-        if one.reason:
-            yield (str(one.bits), size, *["-"] * (1 + len(found.candidates)))
-        else:
-            figures = (one.map, *one.recall.values())
-            yield (str(one.bits), size, *(f"{value:.3f}" for value in figures))

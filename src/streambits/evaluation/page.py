@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from streambits._files import replacing
-from streambits.evaluation.evaluate import Evaluation, table_rows
+from streambits.evaluation.result import Evaluation, candidates_label, headings, table_rows
 
 WIDTH, HEIGHT = 316, 226  # inside the axes
 LEFT, RIGHT, TOP, BOTTOM = 48, 24, 30, 44  # around them
@@ -71,7 +71,22 @@ def line_plot(title: str, x_label: str, lines: Mapping[str, Sequence[Point]]) ->
 
 
 def bar_plot(title: str, x_label: str, heights: Sequence[float], ticks: Sequence[str]) -> str:
-    """Bars from 0 to 1 side by side; ticks: texts spread evenly below them."""
+    """Bars from 0 to 1 side by side.
+
+    Parameters
+    ----------
+    title, x_label : str
+        What the plot and its horizontal axis show.
+    heights : sequence of float
+        One per bar, from 0 to 1.
+    ticks : sequence of str
+        Texts spread evenly below the bars.
+
+    Returns
+    -------
+    str
+        An SVG element.
+    """
     step = WIDTH / len(heights)
     bars = [
         f'<rect x="{LEFT + step * n:.1f}" y="{_height(value):.1f}" '
@@ -88,21 +103,34 @@ def bar_plot(title: str, x_label: str, heights: Sequence[float], ticks: Sequence
 
 
 def write_svg(path: Path, svg: str) -> None:
-    """Write a plot to a file of its own, whole or not at all."""
+    """Write a plot, an SVG element, to a file; a crash leaves the old file whole."""
     with replacing(path) as file:
         file.write(svg.encode())
 
 
 def write_page(found: Evaluation, path: Path, title: str) -> None:
-    """Write the page of an evaluation, whole or not at all."""
+    """Write the page of an evaluation to a file; a crash leaves the old file whole."""
     with replacing(path) as file:
         file.write(as_page(found, title).encode())
 
 
 def as_page(found: Evaluation, title: str) -> str:
-    """The page: advice, plots, the table of lengths, and what was measured."""
+    """The page of an evaluation: advice, plots, the table of lengths, and what was measured.
+
+    Parameters
+    ----------
+    found : Evaluation
+        What to show.
+    title : str
+        Heading of the page; any text.
+
+    Returns
+    -------
+    str
+        An HTML document that loads nothing else.
+    """
     name = escape(title)
-    parts = [
+    sections = [
         f"<h1>{name}</h1>",
         f'<p class="advice">{escape(found.advice)}</p>',
         *(f"<figure>{svg}</figure>" for svg in plots(found)),
@@ -112,17 +140,17 @@ def as_page(found: Evaluation, title: str) -> str:
     ]
     head = f'<meta charset="utf-8"><title>{name}</title><style>{CSS}</style>'
     head += '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    body = "\n".join(parts)
+    body = "\n".join(sections)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
 
 
 def plots(found: Evaluation) -> list[str]:
-    """Recall and MAP against bits, and how the bits are used."""
+    """Plot recall and MAP against bits, and the balance and correlation of bits, as SVG."""
     scores = [one for one in found.lengths if one.recall]
     figures = []
     if len(scores) > 1:
         lines = {
-            _candidates(n, found.k): [(one.bits, one.recall[n]) for one in scores]
+            candidates_label(n, found.k): [(one.bits, one.recall[n]) for one in scores]
             for n in reversed(found.candidates)
         }
         maps = {"MAP": [(one.bits, one.map) for one in scores]}
@@ -142,15 +170,6 @@ def plots(found: Evaluation) -> list[str]:
         label = "absolute correlation of two bits"
         figures.append(bar_plot("Share of all pairs of bits", label, shares, ("0", "0.5", "1")))
     return figures
-
-
-def headings(found: Evaluation) -> list[str]:
-    """Of the columns of `table_rows`."""
-    return ["bits", "bytes", "MAP", *(_candidates(n, found.k) for n in found.candidates)]
-
-
-def _candidates(count: int, k: int) -> str:
-    return f"first {k}" if count == k else f"re-rank {count}"
 
 
 def _table(found: Evaluation) -> str:
@@ -213,7 +232,7 @@ def _height(y: float) -> float:
 
 
 def _few(ticks: Sequence[float]) -> list[float]:
-    """Those that stand at least a third of an octave apart, so that their texts do not meet."""
+    """Ticks at least a third of an octave apart, so that their texts do not overlap."""
     kept = [ticks[0]]
     for x in ticks[1:]:
         if x >= 1.25 * kept[-1]:

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import squared_distances
+
 BLOCK = 100  # queries at a time
 EPS = 64 * float(np.finfo(np.float64).eps)
 
 
 def draw_queries(count: int, length: int, *, seed: int = 0) -> NDArray[np.intp]:
-    """`count` different places among `length` rows."""
+    """Draw `count` different places among `length` rows, or all of them if there are fewer."""
     return np.random.default_rng(seed).choice(length, min(count, length), replace=False)
 
 
@@ -20,9 +22,16 @@ def draw_queries(count: int, length: int, *, seed: int = 0) -> NDArray[np.intp]:
 class Truth:
     """What there is to find, for queries that are rows of the database, without themselves.
 
-    queries: (q,) their places; level: (q, n) within how many of the thresholds each row lies, a
-    byte a pair; closest: (q, k) places of the k nearest, nearest first, those at equal distances
-    in any order; thresholds: as they were given.
+    Attributes
+    ----------
+    queries : ndarray of int of shape (q,)
+        Their places.
+    level : ndarray of uint8 of shape (q, n)
+        Number of thresholds within which each row lies.
+    closest : ndarray of int of shape (q, k)
+        Places of the k nearest, nearest first, those at equal distances in any order.
+    thresholds : tuple of float
+        Distances, in the order of `find`.
     """
 
     queries: NDArray[np.intp]
@@ -38,16 +47,16 @@ class Truth:
         ]
 
     def within(self, which: int) -> NDArray[np.bool_]:
-        """(q, n): who lies within that threshold."""
+        """Which rows lie within that threshold, of shape (q, n)."""
         return self.level >= self.steps[which]
 
     @property
     def near(self) -> NDArray[np.bool_]:
-        """(q, n): who lies within the first threshold."""
+        """Which rows lie within the first threshold, of shape (q, n)."""
         return self.within(0)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        """queries, near, closest: what there is where there is one threshold."""
+        """Iterate over queries, near and closest: all there is with one threshold."""
         return iter((self.queries, self.near, self.closest))
 
 
@@ -58,10 +67,26 @@ def find(
     *,
     closest: int = 10,
 ) -> Truth:
-    """The true neighbours of queries among rows (n, d), for one threshold or several at once.
+    """Find the true neighbours of queries that are rows of the database.
 
-    closest: how many nearest ones, at most all others. Costs q n d; memory: one byte per pair.
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        The database.
+    queries : ndarray of int of shape (q,)
+        Places of the queries.
+    threshold : float or sequence of float
+        Distances within which a row is a neighbour.
+    closest : int, default 10
+        Number of nearest rows to find, at most all others.
 
+    Returns
+    -------
+    Truth
+        Costs q n d; memory: one byte per pair.
+
+    Examples
+    --------
     >>> found = find(np.array([[0.0], [1.0], [3.0]]), np.array([0]), (2.0, 5.0), closest=2)
     >>> found.level.tolist(), found.within(1).tolist(), found.closest.tolist()
     ([[0, 2, 1]], [[False, True, True]], [[1, 2]])
@@ -78,10 +103,9 @@ def find(
 def _squared_blocks(rows: NDArray[Any], queries: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
     """Squared distances of some queries at a time to all rows; to themselves NaN."""
     shifted = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
-    squares = np.vecdot(shifted, shifted)
     for start in range(0, len(queries), BLOCK):
         some = queries[start : start + BLOCK]
-        squared = squares[some, None] + squares - 2 * (shifted[some] @ shifted.T)
+        squared = squared_distances(shifted[some], shifted)
         squared[np.arange(len(some)), some] = np.nan  # within nothing, and sorted last
         yield squared
 
@@ -124,12 +148,12 @@ def true_neighbours(rows: NDArray[Any], queries: NDArray[Any], k: int) -> NDArra
     """
     centre = rows.mean(axis=0, dtype=np.float64)
     shifted, asked = rows - centre, queries - centre
-    squares = np.vecdot(shifted, shifted)
+    largest = np.vecdot(shifted, shifted).max()
     near = np.empty((len(queries), len(rows)), np.bool_)
     for start in range(0, len(queries), BLOCK):
         some = asked[start : start + BLOCK]
-        squared = np.vecdot(some, some)[:, None] + squares - 2 * (some @ shifted.T)
+        squared = squared_distances(some, shifted)
         farthest = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
-        rounding = EPS * (np.vecdot(some, some)[:, None] + squares.max())
+        rounding = EPS * (np.vecdot(some, some)[:, None] + largest)
         near[start : start + BLOCK] = squared <= farthest + rounding
     return near

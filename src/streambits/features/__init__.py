@@ -3,9 +3,8 @@
 from streambits.features.affinity import GaussianAffinity
 from streambits.features.bandwidth import Bandwidth, all_pairs, nearest
 from streambits.features.base import Features
-from streambits.features.classes import class_functions
 from streambits.features.cosines import Cosines
-from streambits.features.eigenfunctions import Eigenfunctions
+from streambits.features.eigenfunctions import Eigenfunctions, class_functions
 from streambits.features.kmeans import centres
 from streambits.features.linear import Linear
 from streambits.features.spheres import Spheres

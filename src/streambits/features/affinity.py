@@ -28,14 +28,28 @@ TOLERANCE = 1e-3  # relative error of an affinity above which single precision i
 class GaussianAffinity:
     """w(q)_i = exp(-||q - landmark_i||^2 / bandwidth).
 
+    Parameters
+    ----------
+    landmarks : array of shape (m, d)
+        At least 2, not all equal. Rows are brought to their library, device and precision.
+    bandwidth : Bandwidth or float, optional
+        The denominator, as a number or by a rule: `nearest(30)` (the default), `all_pairs()` or
+        any factor of them.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 2 distinct landmarks, or the bandwidth is not positive.
+
+    Notes
+    -----
     The squares are expanded, so a block of rows costs one matrix product of n x d x m and one
-    exponential a pair. Rows are first taken relative to the landmarks' mean, so a common offset,
+    exponential per pair. Rows are first taken relative to the landmarks' mean, so a common offset,
     however large, costs no precision; landmarks too far apart for single precision switch the
-    product to double. Tiny and huge units are taken out by a power of two, which rounds nothing.
+    product to double. Tiny and huge units are removed by a power of two, which rounds nothing.
 
-    landmarks: (m, d), m >= 2; bandwidth: the denominator, as a number or by `nearest(30)` (the
-    default), `all_pairs()` or any factor of them.
-
+    Examples
+    --------
     >>> GaussianAffinity([[0.0, 0.0], [1.0, 0.0]], bandwidth=1.0)(np.array([[0.0, 0.0]])).round(4)
     array([[1.    , 0.3679]])
     """
@@ -95,7 +109,7 @@ class GaussianAffinity:
         return xp.exp(exponents)
 
     def closest(self, rows: Array) -> Array:
-        """(n,) the affinity of each checked row to its nearest landmark, by one exponential."""
+        """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""
         exponents = self._exponents(rows)
         xp = array_namespace(exponents)
         nearest = xp.max(exponents, axis=1)
@@ -117,7 +131,7 @@ class GaussianAffinity:
         centre = array_namespace(rows).astype(self._centre, rows.dtype, copy=False)
         if self._scale == 1:
             return rows - centre
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is looked at again
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is done again
             return rows * self._scale - centre
 
     def _of_huge(self, rows: Array, dtype: object) -> Array:
@@ -131,7 +145,8 @@ class GaussianAffinity:
         least = float(xp.finfo(dtype).min)
         return xp.astype(xp.clip(self._exponents(double(rows)), least, 0.0), dtype)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, _features: Array) -> Array:
+        """The rounding of the exponents, which is the relative error of an exponential."""
         xp = array_namespace(rows)
         rows = self._relative(rows)
         noise = self._relative_error(rows.dtype, _squares(rows) + self._farthest)
@@ -145,13 +160,13 @@ class GaussianAffinity:
         return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self._denominator * squares)
 
     def renewed(self, landmarks: Array, *, wider: float = 1.0) -> Self:
-        """The affinity to other landmarks, its bandwidth by the same rule, times `wider`."""
+        """Affinity to other landmarks (m, d), with a bandwidth by the same rule, times `wider`."""
         renewed = type(self)(landmarks, wider * self._rule)
         renewed._rule = self._rule
         return renewed
 
     def among(self, places: Any) -> Self:
-        """The affinity to some of the landmarks, its bandwidth the same."""
+        """Affinity to the landmarks at these places, with the same bandwidth."""
         some = copy(self)
         some.landmarks = take(self.landmarks, places)
         some._prepare()
@@ -183,7 +198,7 @@ def _scale(bandwidth: float) -> float:
 
 
 def _squares(rows: Array) -> Array:
-    with np.errstate(over="ignore"):  # what overflows is looked at again
+    with np.errstate(over="ignore"):  # what overflows is done again
         return array_namespace(rows).vecdot(rows, rows)
 
 

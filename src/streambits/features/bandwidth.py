@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from streambits._arrays import Array, as_count, as_number, double, to_numpy
+from streambits._arrays import Array, as_count, as_number, double, squared_distances, to_numpy
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 
@@ -22,10 +22,22 @@ BLOCK = 1024  # rows of the distance matrix held at a time
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """factor x (a typical distance among the landmarks) ** power.
+    """A rule for the bandwidth: factor x (a typical distance among the landmarks) ** power.
 
-    neighbour: the mean distance to that many-th neighbour, or None for the mean over all pairs.
-    With fewer landmarks than that, the farthest counts.
+    Parameters
+    ----------
+    neighbour : int or None, default 30
+        The typical distance is the mean distance to that many-th neighbour, or to the farthest one
+        if there are fewer landmarks; None: the mean distance over all pairs.
+    power : {1, 2}, default 2
+        2 gives a squared distance.
+    factor : float, default 1.0
+        A rule can be multiplied and divided by numbers, which changes its factor.
+
+    Raises
+    ------
+    InputError
+        If one of them is out of range.
     """
 
     neighbour: int | None = 30
@@ -49,7 +61,23 @@ class Bandwidth:
         return self * (1 / as_number(divisor, "the bandwidth's divisor", above=0))
 
     def of(self, landmarks: Array) -> float:
-        """The denominator for these landmarks. Costs m^2 d; memory m x 1024."""
+        """Measure the bandwidth on landmarks.
+
+        Parameters
+        ----------
+        landmarks : array of shape (m, d)
+            At least 2, not all equal.
+
+        Returns
+        -------
+        float
+            The denominator of the affinity. Costs m^2 d; memory m x 1024.
+
+        Raises
+        ------
+        InputError
+            If the typical distance is 0, or too small to square.
+        """
         distance = self.distance(landmarks)
         found = self.factor * math.pow(distance, self.power)
         if found < LEAST:
@@ -60,15 +88,15 @@ class Bandwidth:
         return found
 
     def distance(self, landmarks: Array) -> float:
-        """The typical distance itself: the paper's sigma."""
+        """Measure the typical distance among landmarks (m, d): the paper's sigma."""
         count = int(landmarks.shape[0])
         if count < 2:
             raise InputError(f"{count} landmark(s) have no distances: pass at least 2")
         rows = _centred(landmarks)
         place = None if self.neighbour is None else min(self.neighbour, count - 1)
         with one_blas_thread():
-            parts = [_typical(rows, start, place) for start in range(0, count, BLOCK)]
-        distance = float(sum(parts)) / count
+            sums = [_typical(rows, start, place) for start in range(0, count, BLOCK)]
+        distance = float(sum(sums)) / count
         if distance == 0:
             raise InputError(
                 "the typical distance between landmarks is 0 (all landmarks equal, or nearly all "
@@ -78,8 +106,22 @@ class Bandwidth:
 
 
 def nearest(neighbour: int = 30, *, power: int = 2) -> Bandwidth:
-    """The mean distance of a landmark to its `neighbour`-th neighbour, squared (the default).
+    """The mean distance of a landmark to its `neighbour`-th neighbour, squared by default.
 
+    Parameters
+    ----------
+    neighbour : int, default 30
+        Which neighbour.
+    power : {1, 2}, default 2
+        1 leaves the distance as it is.
+
+    Returns
+    -------
+    Bandwidth
+        The rule.
+
+    Examples
+    --------
     >>> 4 * nearest(30)
     Bandwidth(neighbour=30, power=2, factor=4.0)
     """
@@ -87,12 +129,36 @@ def nearest(neighbour: int = 30, *, power: int = 2) -> Bandwidth:
 
 
 def all_pairs(*, power: int = 2) -> Bandwidth:
-    """The mean distance over all pairs of landmarks, squared."""
+    """The mean distance over all pairs of landmarks, squared by default.
+
+    Parameters
+    ----------
+    power : {1, 2}, default 2
+        1 leaves the distance as it is.
+
+    Returns
+    -------
+    Bandwidth
+        The rule.
+    """
     return Bandwidth(None, as_count(power, "power", most=2))
 
 
 def denominator(bandwidth: Bandwidth | float | None, landmarks: Array) -> float:
-    """The number that a bandwidth, or a number, means for these landmarks; None: nearest(30)."""
+    """The number that a bandwidth stands for.
+
+    Parameters
+    ----------
+    bandwidth : Bandwidth, float or None
+        A rule, the number itself, or None for `nearest(30)`.
+    landmarks : array of shape (m, d)
+        What the rule is measured on.
+
+    Returns
+    -------
+    float
+        Positive and finite.
+    """
     bandwidth = nearest(30) if bandwidth is None else bandwidth
     if isinstance(bandwidth, Bandwidth):
         return bandwidth.of(landmarks)
@@ -107,9 +173,7 @@ def _centred(landmarks: Array) -> Array:
 def _typical(rows: Array, start: int, place: int | None) -> float:
     """Sum over a block of rows of the distance to the neighbour, or of the mean distance."""
     block = rows[start : start + BLOCK]
-    squares = np.vecdot(rows, rows)
-    squared = squares[start : start + BLOCK, None] + squares[None, :] - 2 * (block @ rows.T)
-    np.maximum(squared, 0, out=squared)
+    squared = np.maximum(squared_distances(block, rows), 0)
     here = np.arange(len(block))
     squared[here, start + here] = 0
     if place is None:

@@ -15,20 +15,39 @@ from streambits._arrays import (
     beside,
     nbytes,
 )
+from streambits.features._affine import (
+    AffineFeatures,
+    AffineMap,
+    CentredSample,
+    checked_vector,
+    principal_components,
+    relative_noise,
+    rounding_unit,
+)
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
-from streambits.features.forms import Forms, OnForms, relative_noise, unit, vector
-from streambits.features.principal import centred, principal
 
 
-class Cosines(OnForms):
+class Cosines(AffineFeatures):
     """x -> cos((x - centre) . frequencies + phases) + offsets.
 
+    Parameters
+    ----------
+    frequencies : array of shape (d, k)
+        Direction and angular frequency of each cosine.
+    phases : array of shape (k,)
+        Its angle at the centre.
+    offsets : array of shape (k,), optional
+        What is added to each cosine; zeros by default.
+    centre : array of shape (d,), optional
+        Subtracted from the rows, which are brought to its precision and library; zeros by default.
+
+    Notes
+    -----
     A block of n rows costs n d k multiplications and n k cosines. A common offset of all rows
-    costs no precision, since the centre (the mean of the centred_sample) is subtracted first.
+    costs no precision, since the centre is subtracted first.
 
-    frequencies: (d, k); phases: (k,); offsets: (k,), zeros by default; centre: (d,), zeros by
-    default, whose precision and library rows are brought to.
-
+    Examples
+    --------
     >>> Cosines(np.array([[np.pi]]), np.array([0.0]), np.array([0.5]))(np.array([[0.0], [1.0]]))
     array([[ 1.5], [-0.5]])
     """
@@ -38,9 +57,9 @@ class Cosines(OnForms):
     ) -> None:
         frequencies = as_rows(frequencies, name="frequencies")
         zero = array_namespace(frequencies).zeros_like(frequencies)
-        self._forms = Forms(frequencies, phases, zero[:, 0] if centre is None else centre)
+        self._affine = AffineMap(frequencies, phases, zero[:, 0] if centre is None else centre)
         offsets = zero[0, :] if offsets is None else offsets
-        self.offsets = vector(offsets, self.like, self.width, "offsets")
+        self.offsets = checked_vector(offsets, self.like, self.width, "offsets")
 
     @classmethod
     def random(
@@ -52,21 +71,32 @@ class Cosines(OnForms):
         *,
         spread: float = 0.0,
     ) -> Self:
-        """Random Fourier features of exp(-distance^2 / bandwidth) (Rahimi & Recht 2007).
+        """Draw random Fourier features of exp(-distance^2 / bandwidth).
 
-        The mean product of the features of two rows is half their affinity. sample: (m, d), the
-        centred_sample that `bandwidth` (`nearest(30)` by default) and the centre come from. spread:
-        offsets are uniform from -spread to spread, 0 for none.
+        Parameters
+        ----------
+        sample : array of shape (m, d)
+            Rows that the bandwidth and the centre come from.
+        count : int
+            Number of features. The mean product of the features of two rows is half their affinity.
+        bandwidth : Bandwidth or float, optional
+            Denominator of the affinity; `nearest(30)` by default.
+        seed : int or Generator, default 0
+            Of the random frequencies, phases and offsets.
+        spread : float, default 0
+            Offsets are uniform from -spread to spread.
+
+        References
+        ----------
+        Rahimi & Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
         """
-        centred_sample, count = centred(sample), as_count(count, "count")
-        width = denominator(bandwidth, centred_sample.rows)
+        around, count = CentredSample.of(sample), as_count(count, "count")
+        width = denominator(bandwidth, around.rows)
         rng = np.random.default_rng(as_seed(seed))
-        frequencies = rng.standard_normal((centred_sample.rows.shape[1], count)) * math.sqrt(
-            2 / width
-        )
-        phases = rng.uniform(0, 2 * np.pi, count) + centred_sample.shift(frequencies)
+        frequencies = rng.standard_normal((around.rows.shape[1], count)) * math.sqrt(2 / width)
+        phases = rng.uniform(0, 2 * np.pi, count) + around.shift(frequencies)
         offsets = spread * rng.uniform(-1, 1, count)
-        return cls._beside(centred_sample.centre, frequencies, phases, offsets)
+        return cls._beside(around.centre, frequencies, phases, offsets)
 
     @classmethod
     def stable(
@@ -76,28 +106,53 @@ class Cosines(OnForms):
         width: float | None = None,
         seed: int | np.random.Generator = 0,
     ) -> Self:
-        """Positive where floor((a . x + b) / width) is odd (Datar et al. 2004).
+        """Draw features that are positive where floor((a . x + b) / width) is odd.
 
-        a is normal, b uniform from 0 to `width`, x relative to the mean of `sample`. The parity of
-        floor(u) is the sign of sin(pi u). width: 4 sigma_30 of `sample` by default.
+        Parameters
+        ----------
+        sample : array of shape (m, d)
+            Rows that the width and the centre come from.
+        count : int
+            Number of features.
+        width : float, optional
+            Width of a stripe; by default four times the mean distance to the 30th neighbour.
+        seed : int or Generator, default 0
+            Of a, which is normal, and b, which is uniform from 0 to `width`.
+
+        Notes
+        -----
+        x is relative to the mean of `sample`. The parity of floor(u) is the sign of sin(pi u).
+
+        References
+        ----------
+        Datar, Immorlica, Indyk & Mirrokni, "Locality-Sensitive Hashing Scheme Based on p-Stable
+        Distributions", SoCG 2004.
         """
-        centred_sample, count = centred(sample), as_count(count, "count")
-        width = 4 * nearest(30).distance(centred_sample.rows) if width is None else width
+        around, count = CentredSample.of(sample), as_count(count, "count")
+        width = 4 * nearest(30).distance(around.rows) if width is None else width
         width = as_number(width, "width", above=0)
         rng = np.random.default_rng(as_seed(seed))
-        frequencies = rng.standard_normal((centred_sample.rows.shape[1], count)) * (np.pi / width)
-        phases = np.pi * rng.uniform(0, 1, count) + np.pi / 2 + centred_sample.shift(frequencies)
-        return cls._beside(centred_sample.centre, frequencies, phases, np.zeros(count))
+        frequencies = rng.standard_normal((around.rows.shape[1], count)) * (np.pi / width)
+        phases = np.pi * rng.uniform(0, 1, count) + np.pi / 2 + around.shift(frequencies)
+        return cls._beside(around.centre, frequencies, phases, np.zeros(count))
 
     @classmethod
     def box(cls, sample: Array, count: int) -> Self:
-        """The smoothest eigenfunctions of a uniform box (Weiss, Torralba & Fergus 2008).
+        """Choose the smoothest eigenfunctions of a uniform box.
 
-        The box holds `sample` along its principal components, at most `count`; the functions are
-        cos(w (x_i - low_i)), w = mode pi / range_i, those of the `count` smallest w.
+        Parameters
+        ----------
+        sample : array of shape (m, d)
+            The box holds these rows along their principal components, at most `count` of them.
+        count : int
+            Number of functions: cos(w (x_i - low_i)) with w = mode pi / range_i, of the smallest w.
+
+        References
+        ----------
+        Weiss, Torralba & Fergus, "Spectral Hashing", NIPS 2008.
         """
-        centred_sample, count = centred(sample), as_count(count, "count")
-        vectors, values = principal(centred_sample.rows, count)
+        around, count = CentredSample.of(sample), as_count(count, "count")
+        vectors, values = principal_components(around.rows, count)
         low, ranges = values.min(axis=0), np.ptp(values, axis=0)
         modes = np.ceil((count + 1) * ranges / ranges.max()).astype(int)
         which = np.repeat(np.arange(len(ranges)), modes)
@@ -106,48 +161,41 @@ class Cosines(OnForms):
         kept = np.argsort(angular, kind="stable")[:count]
         which, angular = which[kept], angular[kept]
         frequencies = vectors[:, which] * angular
-        phases = centred_sample.shift(frequencies) - low[which] * angular
-        return cls._beside(centred_sample.centre, frequencies, phases, np.zeros(count))
+        phases = around.shift(frequencies) - low[which] * angular
+        return cls._beside(around.centre, frequencies, phases, np.zeros(count))
 
     @classmethod
-    def _beside(cls, centre: Array, *parts: Array) -> Self:
-        frequencies, phases, offsets = (beside(part, centre) for part in parts)
+    def _beside(cls, centre: Array, *arrays: Array) -> Self:
+        frequencies, phases, offsets = (beside(array, centre) for array in arrays)
         return cls(frequencies, phases, offsets, centre)
 
     @property
     def frequencies(self) -> Array:
-        return self._forms.vectors
+        return self._affine.vectors
 
     @property
     def phases(self) -> Array:
-        return self._forms.shifts
+        return self._affine.shifts
 
     @property
     def nbytes(self) -> int:
-        return self._forms.nbytes + nbytes(self.offsets)
+        return self._affine.nbytes + nbytes(self.offsets)
 
     def __call__(self, rows: Array) -> Array:
-        angles = self._forms(rows)
+        angles = self._affine(rows)
         xp = array_namespace(angles)
         return xp.cos(angles) + xp.astype(self.offsets, angles.dtype, copy=False)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """The error of a cosine is that of its angle, and a few units of its own; at most 2."""
         xp = array_namespace(rows)
-        angles = self._forms.error(rows, xp.ones_like(self.phases))
-        error = angles + 8 * unit(rows) * self.width**0.5
-        return relative_noise(xp.clip(error, 0, 4 * self.width**0.5), self(rows))
-
-    def on(self, like: Array) -> Self:
-        return self.from_state({name: beside(part, like) for name, part in self.state().items()})
+        angles = self._affine.error(rows, xp.ones_like(self.phases))
+        error = angles + 8 * rounding_unit(rows) * self.width**0.5
+        return relative_noise(xp.clip(error, 0, 4 * self.width**0.5), features)
 
     def state(self) -> dict[str, Any]:
         names = ("frequencies", "phases", "offsets", "centre")
         return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(**state)
 
     def __repr__(self) -> str:
         return f"Cosines({self.width} of {self.inputs} columns)"

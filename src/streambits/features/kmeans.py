@@ -21,11 +21,33 @@ BLOCK = 2048  # rows at a time
 def centres(sample: Array, count: int, *, seed: int | np.random.Generator = 0) -> Array:
     """k-means centres of a sample, as landmarks: worth about three times as many uniform rows.
 
-    Lloyd's algorithm from `count` random distinct rows, 10 steps; a centre that loses all its rows
-    stays where it is. Written here, not taken from scikit-learn: these lines are all that
-    landmarks need, they keep the core light and the result the same for any number of threads.
-    sample: (n, d). Costs 10 n count d; memory 2048 x count.
+    Parameters
+    ----------
+    sample : array of shape (n, d)
+        Rows like those to come.
+    count : int
+        Number of centres, at most n.
+    seed : int or Generator, default 0
+        Of the rows from which the centres start.
 
+    Returns
+    -------
+    array of shape (count, d)
+        In the library and precision of the sample, the same for any number of threads.
+
+    Raises
+    ------
+    InputError
+        If `count` is not from 1 to n.
+
+    Notes
+    -----
+    Ten steps of Lloyd's algorithm from `count` random rows; a centre that loses all its rows stays
+    where it is. Costs 10 n count d; memory 2048 x count. (`scipy.cluster.vq.kmeans2` would hold
+    all n x count distances, and warn of every empty centre.)
+
+    Examples
+    --------
     >>> centres(np.array([[0.0], [0.1], [9.0], [9.1]]), 2).round(2).ravel().tolist()
     [0.05, 9.05]
     """

@@ -8,9 +8,14 @@ from streambits._arrays import Array, array_namespace, as_rows, beside, double, 
 class Linear:
     """x -> x - centre.
 
-    centre: (d,), the point that becomes the origin; a sketch that tracks the mean makes any choice
-    near the data equally good.
+    Parameters
+    ----------
+    centre : array of shape (d,)
+        The point that becomes the origin. A sketch that tracks the mean makes any choice near the
+        data equally good.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> Linear(np.array([1.0, 2.0]))(np.array([[1.0, 3.0]]))
     array([[0., 1.]])
@@ -21,7 +26,7 @@ class Linear:
 
     @classmethod
     def around(cls, rows: Array) -> Self:
-        """Relative to the mean of these rows, in their precision."""
+        """Take rows relative to the mean of these rows (n, d), in their precision."""
         rows = as_rows(rows)
         xp = array_namespace(rows)
         return cls(xp.astype(xp.mean(double(rows), axis=0), rows.dtype))
@@ -43,7 +48,8 @@ class Linear:
     def __call__(self, rows: Array) -> Array:
         return rows - array_namespace(rows).astype(self.centre, rows.dtype, copy=False)
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, _features: Array) -> Array:
+        """One rounded subtraction per value."""
         xp = array_namespace(rows)
         return xp.full_like(rows[:, 0], float(xp.finfo(rows.dtype).eps))
 

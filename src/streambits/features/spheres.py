@@ -3,27 +3,52 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streambits._arrays import Array, array_namespace, as_count, as_rows, as_seed, beside, double
+from streambits._arrays import (
+    Array,
+    array_namespace,
+    as_count,
+    as_rows,
+    as_seed,
+    beside,
+    double,
+    squared_distances,
+)
 from streambits._threads import one_blas_thread
-from streambits.features.forms import Forms, OnForms, relative_noise, unit, vector
-from streambits.features.principal import centred
+from streambits.features._affine import (
+    AffineFeatures,
+    AffineMap,
+    CentredSample,
+    Matrix,
+    checked_vector,
+    relative_noise,
+    rounding_unit,
+)
 
 STEPS = 50  # of the balancing, at most: where it does not settle, pivots drift off for ever
 CROWD = 5  # rows whose mean is a first pivot
 EVEN, SPREAD = 0.10, 0.15  # of a quarter of the rows: the mean and the deviation to stop at
 
 
-class Spheres(OnForms):
+class Spheres(AffineFeatures):
     """x -> radius_j^2 - |x - pivot_j|^2: positive inside ball j.
 
+    Parameters
+    ----------
+    pivots : array of shape (k, d)
+        Middles of the balls, relative to the centre.
+    radii : array of shape (k,)
+        Their radii.
+    centre : array of shape (d,), optional
+        Subtracted from the rows, which are brought to its precision and library; zeros by default.
+
+    Notes
+    -----
     The squares are expanded, so n rows cost one product of n x d x k. A common offset of all rows
     costs no precision, since the centre is subtracted first.
 
-    pivots: (k, d), relative to the centre; radii: (k,); centre: (d,), zeros by default, whose
-    precision and library rows are brought to.
-
+    Examples
+    --------
     >>> Spheres(np.array([[0.0, 0.0]]), np.array([1.0]))(np.array([[0.5, 0.0], [0.0, 2.0]]))
     array([[ 0.75], [-3. ]])
     """
@@ -33,64 +58,71 @@ class Spheres(OnForms):
         xp = array_namespace(pivots)
         centre = xp.zeros_like(pivots[0, :]) if centre is None else centre
         self.pivots = double(pivots)
-        self.radii = vector(radii, pivots, pivots.shape[0], "radii")
+        self.radii = checked_vector(radii, pivots, pivots.shape[0], "radii")
         squares = self.radii**2 - xp.vecdot(self.pivots, self.pivots)
-        self._forms = Forms(2 * self.pivots.T, squares, centre)
+        self._affine = AffineMap(2 * self.pivots.T, squares, centre)
 
     @classmethod
     def balanced(cls, sample: Array, count: int, seed: int | np.random.Generator = 0) -> Self:
-        """Balls that hold half of `sample` each, and a quarter in every two (Heo et al. 2012).
+        """Fit balls that hold half of `sample` each, and a quarter in every two.
 
+        Parameters
+        ----------
+        sample : array of shape (m, d)
+            Rows like those to come.
+        count : int
+            Number of balls.
+        seed : int or Generator, default 0
+            Of the rows from which the pivots start.
+
+        Notes
+        -----
         Pivots that share too many rows push each other apart, those that share too few pull, until
         the shared rows are a quarter up to 10 % on average and 15 % in deviation; at most 50
-        steps. Costs m d k + m k^2 a step.
+        steps. A step costs m d k + m k^2.
+
+        References
+        ----------
+        Heo, Lee, He, Chang & Yoon, "Spherical Hashing", CVPR 2012.
         """
-        centred_sample, count = centred(sample), as_count(count, "count")
+        around, count = CentredSample.of(sample), as_count(count, "count")
         rng = np.random.default_rng(as_seed(seed))
-        crowd = max(1, min(CROWD, len(centred_sample.rows) // 4))
-        first = np.array([_mean_of_some(centred_sample.rows, crowd, rng) for _ in range(count)])
+        crowd = max(1, min(CROWD, len(around.rows) // 4))
+        first = np.array([_mean_of_some(around.rows, crowd, rng) for _ in range(count)])
         with one_blas_thread():
-            pivots = _spread_out(centred_sample.rows, first)
-            radii = np.sqrt(np.median(_squares(centred_sample.rows, pivots), axis=0))
-        centre = centred_sample.centre
-        return cls(beside(pivots + centred_sample.lag, centre), beside(radii, centre), centre)
+            pivots = _spread_out(around.rows, first)
+            radii = np.sqrt(np.median(_squares(around.rows, pivots), axis=0))
+        centre = around.centre
+        return cls(beside(pivots + around.lag, centre), beside(radii, centre), centre)
 
     @property
     def nbytes(self) -> int:
         held = (self.inputs + 1) * self.width * 8
-        return self._forms.nbytes + held
+        return self._affine.nbytes + held
 
     def __call__(self, rows: Array) -> Array:
         xp = array_namespace(rows)
-        relative = self._forms.relative(rows)
+        relative = self._affine.relative(rows)
         with np.errstate(over="ignore"):  # what overflows is done again
             squares = xp.vecdot(relative, relative)
         if rows.dtype == xp.float32 and not bool(xp.all(xp.isfinite(squares))):
             return self(double(rows))
-        return self._forms(rows) - squares[:, None]
+        return self._affine(rows) - squares[:, None]
 
-    def noise(self, rows: Array) -> Array:
+    def noise(self, rows: Array, features: Array) -> Array:
         """The error of the product, and that of the square, which is the same in every column."""
         xp = array_namespace(rows)
-        product = self._forms.error(rows, xp.ones_like(self.radii))
-        square = (2 * self.inputs**0.5 + 4) * unit(rows) * double(self._forms.reach(rows)) ** 2
-        return relative_noise(product + square * self.width**0.5, self(rows))
-
-    def on(self, like: Array) -> Self:
-        return self.from_state({name: beside(part, like) for name, part in self.state().items()})
+        product = self._affine.error(rows, xp.ones_like(self.radii))
+        square = (
+            (2 * self.inputs**0.5 + 4) * rounding_unit(rows) * double(self._affine.reach(rows)) ** 2
+        )
+        return relative_noise(product + square * self.width**0.5, features)
 
     def state(self) -> dict[str, Any]:
         return {"pivots": self.pivots, "radii": self.radii, "centre": self.centre}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(**state)
-
     def __repr__(self) -> str:
         return f"Spheres({self.width} in {self.inputs} columns)"
-
-
-Matrix = NDArray[np.float64]
 
 
 def _mean_of_some(rows: Matrix, count: int, rng: np.random.Generator) -> Matrix:
@@ -114,5 +146,4 @@ def _spread_out(rows: Matrix, pivots: Matrix) -> Matrix:
 
 
 def _squares(rows: Matrix, pivots: Matrix) -> Matrix:
-    squares = np.vecdot(rows, rows)[:, None] + np.vecdot(pivots, pivots) - 2 * rows @ pivots.T
-    return np.asarray(np.maximum(squares, 0))
+    return np.maximum(squared_distances(rows, pivots), 0)

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG002, N803 - X and the unused y are scikit-learn's names
 
 import warnings
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from streambits._arrays import Array, as_count, as_seed
 from streambits._threads import one_blas_thread
 from streambits.errors import LandmarkWarning, MissingExtraError
-from streambits.features import Bandwidth, GaussianAffinity
+from streambits.features import GaussianAffinity
 from streambits.methods import ssbc
+from streambits.methods.method import BITS
+from streambits.methods.settings import MethodSettings
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
@@ -26,11 +29,18 @@ try:
 except ImportError:
     raise MissingExtraError("scikit-learn", "sklearn") from None
 
-MOST_BITS = 64  # unless more are asked for
 FAINT = 1e-10  # share of the strongest direction's energy below which a direction is rounding
 
 
-class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+_Parameters: Any = make_dataclass(
+    "_Parameters",
+    [(f.name, f.type, field(default=f.default)) for f in fields(MethodSettings)],
+    kw_only=True,
+)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Rows to binary codes, learned in one pass; `streambits.ssbc` behind fit and transform.
 
     The codes are those of `streambits.ssbc` with the same landmarks and seed, bit for bit: after
@@ -45,21 +55,23 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         A number beyond what the data allow is an error.
     landmarks : array-like of shape (m, n_features), default=None
         A uniform sample of the rows to come. None: drawn, by `fit` from all rows, by `partial_fit`
-        from its first batch, with a LandmarkWarning unless `epochs` is 'auto'.
+        from its first batch, with a LandmarkWarning unless `epochs` is 'auto', the default.
     n_landmarks : int, default=500
         How many to draw at most; of fewer rows, all become landmarks.
     bandwidth : float or streambits.Bandwidth, default=None
-        Denominator of the affinity. None: `streambits.nearest(30)`.
-    whitening : float, default=0.5
-        From 0 (the paper) to 1.
-    rotation : {'itq', 'random', 'none'}, default='itq'
-        Where the bits fall.
+        Denominator of the affinity. None: `streambits.bandwidth.nearest(30)`.
+    whitening : float, default=None
+        From 0 (the paper) to 1. None: 0.5.
+    rotation : {'itq', 'random', 'uniform', 'none'}, default=None
+        How directions are rotated before they become bits. None: 'itq'.
+    epsilon : float, default=None
+        The sketch has bits + bits / epsilon rows. None: 1.
     half_life : float, default=None
         Rows after which a row counts half. None: never.
-    epochs : {'never', 'auto'} or int, default='never'
-        'auto': where the stream moves away from the landmarks, others are drawn from all rows
-        seen and a new epoch begins, whose codes do not compare with earlier ones; a number: after
-        so many rows.
+    epochs : {'auto', 'never'} or int, default=None
+        None is 'auto': where the stream moves away from the landmarks, others are drawn from all
+        rows seen and a new epoch begins, whose codes do not compare with earlier ones; a number:
+        after so many rows.
     paper : bool, default=False
         The paper's algorithm to the letter: whitening and rotation are not used, and codes given
         out between calls of `partial_fit` do not compare.
@@ -87,30 +99,11 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     ((1000, 16), Codes(1000 x 16 bits, epoch 0))
     """
 
-    def __init__(
-        self,
-        bits: int | None = None,
-        *,
-        landmarks: Array = None,
-        n_landmarks: int = 500,
-        bandwidth: Bandwidth | float | None = None,
-        whitening: float = 0.5,
-        rotation: str = "itq",
-        half_life: float | None = None,
-        epochs: str | int = "never",
-        paper: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.bits = bits
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.bandwidth = bandwidth
-        self.whitening = whitening
-        self.rotation = rotation
-        self.half_life = half_life
-        self.epochs = epochs
-        self.paper = paper
-        self.random_state = random_state
+    bits: int | None = field(default=None, kw_only=False)
+    landmarks: Array = None
+    n_landmarks: int = 500
+    paper: bool = False
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw landmarks uniformly from X (n, d), unless given, then learn all of X."""
@@ -126,7 +119,7 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         """Go on learning with X (n, d); the first call draws the landmarks, unless given."""
         first = not hasattr(self, "learner_")
         rows = self._checked(X, first=first)
-        if first and self.landmarks is None and self.epochs != "auto":
+        if first and self.landmarks is None and self.epochs not in (None, "auto"):
             warnings.warn(_prefix(len(rows), self.n_landmarks), LandmarkWarning, stacklevel=2)
         learner = self._new_learner(rows) if first else self.learner_
         self.learner_ = learner.learn(rows)
@@ -178,17 +171,8 @@ class SSBC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         if bits is None:
             features = GaussianAffinity(landmarks, self.bandwidth)
             bits = _possible_bits(features, centred=not self.paper)
-        return ssbc(
-            landmarks,
-            bits,
-            bandwidth=self.bandwidth,
-            whitening=self.whitening,
-            rotation=self.rotation,
-            half_life=self.half_life,
-            epochs=self.epochs,
-            paper=self.paper,
-            seed=seed,
-        )
+        settings = MethodSettings(**{f.name: getattr(self, f.name) for f in fields(MethodSettings)})
+        return ssbc(landmarks, bits, paper=self.paper, seed=seed, **settings.given())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -207,13 +191,13 @@ def _possible_bits(features: GaussianAffinity, *, centred: bool) -> int:
     own = Gram(features.width, centred=centred)
     with one_blas_thread():
         own.update(features(features.landmarks))
-        energies = own.directions(1, extra=MOST_BITS - 1).energies
+        energies = own.directions(1, extra=BITS - 1).energies
     return int((energies > FAINT * energies[0]).sum())
 
 
 def _prefix(rows: int, wanted: int) -> str:
     return (
         f"{min(rows, wanted)} landmarks are drawn from the {rows} rows of the first batch; if the "
-        f"stream is sorted or drifts, these are no uniform sample of it and the codes suffer: pass "
-        f"landmarks=streambits.reservoir(stream, {wanted}), or epochs='auto'"
+        f"stream is sorted or drifts, these are not a uniform sample of it and the codes suffer: "
+        f"pass landmarks=streambits.reservoir(stream, {wanted}), or epochs='auto'"
     )

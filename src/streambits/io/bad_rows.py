@@ -1,4 +1,4 @@
-"""What is wrong with a bad row, in words. Empty text: nothing is."""
+"""Why a row cannot be used, in words. Empty text: it can."""
 
 import math
 from typing import Any
@@ -6,43 +6,71 @@ from typing import Any
 from streambits._arrays import LARGEST
 
 
-def fault(values: Any, width: int | None = None, names: tuple[str, ...] | None = None) -> str:
-    """What is wrong with the numbers of a row. width: how many there should be, None for any.
+class BadRowError(Exception):
+    """Raised inside a source for a row that becomes a reject; its text is the reason."""
 
-    >>> fault([1.0, None], 2), fault([1.0], 2), fault([1.0])
-    ('number 2 of 2 is missing', '1 number, where 2 belong', '')
+
+def why_bad(values: Any, width: int | None = None, names: tuple[str, ...] | None = None) -> str:
+    """Say what is wrong with the values of a row.
+
+    Parameters
+    ----------
+    values
+        What a file or message has where a list of numbers is expected.
+    width
+        How many values there should be; None for any number above 0.
+    names
+        Names of the columns, if they have names.
+
+    Returns
+    -------
+    str
+        The reason in words, or nothing if the row is good.
+
+    Examples
+    --------
+    >>> why_bad([1.0, None], 2), why_bad([1.0], 2), why_bad([1.0])
+    ('value 2 of 2 is missing', 'expected 2 values, got 1', '')
     """
     if not isinstance(values, list):
-        return "the row is missing" if values is None else f"{_short(values)} is no list of numbers"
+        missing = values is None
+        return "the row is missing" if missing else f"{_short(values)} is not a list of numbers"
     count = len(values)
     if not count or width not in (None, count):
-        return f"{count} number{'s' * (count != 1)}, where {width or 'some'} belong"
+        return f"expected {plural(width, 'value') if width else 'values'}, got {count or 'none'}"
     for place, value in enumerate(values):
-        wrong = _wrong(value)
+        wrong = _why_not_a_number(value)
         if wrong:
-            name = f"column {names[place]!r}" if names else f"number {place + 1} of {count}"
+            name = f"column {names[place]!r}" if names else f"value {place + 1} of {count}"
             return f"{name} is {wrong}"
     return ""
 
 
-def id_fault(value: object) -> str:
-    """What is wrong with an id.
+def why_bad_id(value: object) -> str:
+    """Say what is wrong with an id, or nothing.
 
-    >>> id_fault(7), id_fault(0.5)
-    ('', 'the id 0.5 is no whole number of 64 bits')
+    Examples
+    --------
+    >>> why_bad_id(7), why_bad_id(0.5)
+    ('', 'the id 0.5 is not a 64-bit integer')
     """
     if value is None or value == "":
         return "the id is missing"
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return ""
-    return f"the id {_short(value)} is no whole number of 64 bits"
+    return f"the id {_short(value)} is not a 64-bit integer"
 
 
-def _wrong(value: object) -> str:
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 value, 2 values."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _why_not_a_number(value: object) -> str:
     if value is None or value == "":
         return "missing"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"{_short(value)}, which is no number"
+        return f"{_short(value)}, which is not a number"
     try:
         number = float(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Retry: how long a server that went away is waited for, and what is said when it stays away."""
+"""Retry: how long to wait for a server that went away, and the error when it stays away."""
 
 import logging
 import time
@@ -14,10 +14,16 @@ DEFAULT = 60.0
 
 
 class Retry:
-    """Waits between tries, longer each time, and gives up when that took `seconds` in all.
+    """Waits between tries, longer each time, and gives up after `seconds` without an answer.
 
-    what: the server, as a message should name it, without its password. secrets: what is taken out
-    of the reasons that a client gives.
+    Parameters
+    ----------
+    seconds
+        How long to wait in all; 0 to give up at once.
+    what
+        The server, as messages should name it, without its password.
+    secrets
+        Texts that are taken out of the reasons that a client gives.
     """
 
     def __init__(self, seconds: float, what: str, secrets: Iterable[str] = ()) -> None:
@@ -33,8 +39,10 @@ class Retry:
             raise self.unreachable(reason)
         if self._since is None:
             self._since = now
-            told = (self.what, without(reason, self.secrets), self.seconds)
-            logger.warning("%s cannot be reached (%s): trying again for %g s", *told)
+            text = without(reason, self.secrets)
+            logger.warning(
+                "%s cannot be reached (%s): trying again for %g s", self.what, text, self.seconds
+            )
         left = self._since + self.seconds - now
         if left <= 0:
             raise self.unreachable(reason)
@@ -42,13 +50,13 @@ class Retry:
         self._pause = min(2 * self._pause, LONGEST)
 
     def answered(self) -> None:
-        """Forget what was waited."""
+        """Start again from nothing: the server has answered."""
         if self._since is not None:
             logger.warning("%s is there again", self.what)
         self._since, self._pause = None, FIRST
 
     def unreachable(self, reason: object) -> UnreachableError:
-        """What to raise when it is not waited for."""
+        """The error to raise when the server is not waited for any longer."""
         waited = "" if self._since is None else f" for {time.monotonic() - self._since:.0f} s"
         said = without(reason, self.secrets)
         return UnreachableError(

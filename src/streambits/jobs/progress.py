@@ -1,16 +1,51 @@
-"""Progress: where a job is, for whoever watches it."""
+"""Progress of a job: what it reports, to whom, and the signals by which it is asked to stop."""
 
+import json
+import logging
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import suppress
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import FrameType
+from typing import Any, NamedTuple, Self, TextIO
 
 from streambits.epochs.detector import DriftMeasurement
+from streambits.errors import InputError, MissingExtraError
+
+HOST = "127.0.0.1"
+DRIFT = ("affinity", "outside", "shift", "balance", "evidence")
+CONNECTIONS = 16  # at a time; more are closed at once
+TIMEOUT = 3.0  # seconds for a client to say what it wants, or to read it
+ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Progress(NamedTuple):
-    """rows: good ones, with those of earlier runs; bytes: of the rows; rejects: bad ones;
-    fresh: rows of this run, in so many seconds; total: rows, good and bad, where that is known;
-    certificate: of the learner; drift: its last look; lag: messages that wait in a broker;
-    stopped: by a signal.
+    """How far a job is.
+
+    Attributes
+    ----------
+    rows, bytes, rejects : int
+        Good rows, their bytes, and bad rows, those of earlier runs included.
+    fresh : int
+        Rows of this run.
+    seconds : float
+        How long this run has taken.
+    epoch : int
+        Of the codes.
+    certificate : float, optional
+        Of the learner.
+    drift : DriftMeasurement, optional
+        The last measurement of the monitor.
+    lag : int, optional
+        Messages that wait in a broker.
+    total : int, optional
+        Rows of the source, good and bad, where that is known.
+    stopped : bool
+        Whether a signal ended the job.
     """
 
     rows: int
@@ -27,7 +62,7 @@ class Progress(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.fresh / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -38,4 +73,195 @@ class Progress(NamedTuple):
         return max(0, self.total - self.rows - self.rejects) / self.rate
 
 
-Watcher = Callable[[str, Progress], None]  # start, step, epoch, commit or end; and where it is
+Watcher = Callable[[str, Progress], None]  # start, step, epoch, commit or end; and how far it is
+
+
+class Stop:
+    """Notes a signal that asks the job to stop: it finishes what it has in hand, and commits.
+
+    asked: whether a signal came while inside. A second one ends the process as usual.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {which: signal.signal(which, self._ask) for which in ASKING}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for which, handler in self._before.items():
+            signal.signal(which, handler)
+        self._before = {}
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.asked = True
+        self.__exit__()
+
+
+class JsonLog(logging.Handler):
+    """A watcher, and a handler for the log of 'streambits': one JSON object per line.
+
+    Steps are not logged, everything else is. A line that cannot be written, because the disk is
+    full or nobody reads any more, is lost; the job goes on.
+    """
+
+    def __init__(self, job: str, stream: TextIO | None = None) -> None:
+        super().__init__()
+        self._job, self._stream = job, stream or sys.stderr
+        self._rejects = 0
+
+    def __call__(self, event: str, progress: Progress) -> None:
+        """One line, and one more where rows were put aside since the last."""
+        if event == "step":
+            return
+        if progress.rejects > self._rejects:
+            self._line("rejects", count=progress.rejects, new=progress.rejects - self._rejects)
+        self._rejects = progress.rejects
+        plain = progress._asdict() | {"seconds": round(progress.seconds, 3)}
+        plain["drift"] = progress.drift._asdict() if progress.drift else None
+        self._line(event, **plain, rows_per_second=round(progress.rate, 1))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A message of the library, such as one about a server that went away."""
+        self._line("log", level=record.levelname.lower(), message=record.getMessage())
+
+    def _line(self, event: str, **more: Any) -> None:
+        head = {"time": datetime.now(UTC).isoformat(), "job": self._job, "event": event}
+        line = json.dumps(finite(head | more), allow_nan=False) + "\n"
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+        except (OSError, ValueError):  # no room, or closed
+            pass
+
+    def _drop(self) -> None:
+        """Nobody reads any more: let Python write what it still holds to nowhere, and end well."""
+        with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
+
+
+def finite(value: Any) -> Any:
+    """With null in place of numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """The metrics, whatever the path."""
+
+    timeout = TIMEOUT
+    server: "_Server"
+
+    def do_GET(self) -> None:
+        found = self.server.page()
+        self.send_response(200)
+        self.send_header("Content-Type", self.server.content_type)
+        self.send_header("Content-Length", str(len(found)))
+        self.end_headers()
+        self.wfile.write(found)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves a page to a few clients at a time, none of which can hold it up.
+
+    Clients that hang would otherwise occupy all threads and descriptors that the job has.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, port: int, page: Callable[[], bytes], content_type: str) -> None:
+        self.page, self.content_type = page, content_type
+        self._room = threading.Semaphore(CONNECTIONS)
+        super().__init__((HOST, port), _Answer)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is not worth a word."""
+
+
+class Metrics:
+    """A watcher that serves its last report to Prometheus at http://127.0.0.1:port/metrics.
+
+    Parameters
+    ----------
+    port : int
+        0 for any that is free; `port` is then the one that was found. Used as a context.
+    """
+
+    def __init__(self, port: int) -> None:
+        try:
+            import prometheus_client as prometheus  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise MissingExtraError("prometheus-client", "metrics") from None
+        held = prometheus.CollectorRegistry()
+        counter, gauge = prometheus.Counter, prometheus.Gauge
+        self._rows = counter("streambits_rows", "Rows read, with earlier runs", registry=held)
+        self._bytes = counter("streambits_bytes", "Bytes of the rows read", registry=held)
+        self._rejects = counter("streambits_rejects", "Rows put aside", registry=held)
+        self._commits = counter("streambits_commits", "Commits of this run", registry=held)
+        self._epoch = gauge("streambits_epoch", "Epoch of the codes", registry=held)
+        self._rate = gauge("streambits_rows_per_second", "Rows per second", registry=held)
+        self._certificate = gauge("streambits_certificate", "Bound of the sketch", registry=held)
+        self._lag = gauge("streambits_lag", "Messages in the broker after ours", registry=held)
+        words = "Last measurement of the drift, by statistic"
+        self._drift = gauge("streambits_drift", words, ["statistic"], registry=held)
+        self._last = Progress(0, 0, 0, 0, 0.0)
+        try:
+            self._server = _Server(
+                port, lambda: prometheus.generate_latest(held), prometheus.CONTENT_TYPE_LATEST
+            )
+        except OSError as error:
+            raise InputError(
+                f"metrics cannot be served on port {port}: {error.strerror or error}"
+            ) from error
+        self.port = int(self._server.server_port)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def __call__(self, event: str, progress: Progress) -> None:
+        """Serve this from now on."""
+        last, self._last = self._last, progress
+        self._rows.inc(max(0, progress.rows - last.rows))  # a job that is stopped early gives back
+        self._bytes.inc(max(0, progress.bytes - last.bytes))
+        self._rejects.inc(max(0, progress.rejects - last.rejects))
+        self._commits.inc(event == "commit")
+        self._epoch.set(progress.epoch)
+        self._rate.set(progress.rate)
+        if progress.certificate is not None:
+            self._certificate.set(progress.certificate)
+        if progress.lag is not None:
+            self._lag.set(progress.lag)
+        for name in DRIFT if progress.drift else ():
+            self._drift.labels(name).set(getattr(progress.drift, name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

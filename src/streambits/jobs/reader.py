@@ -1,27 +1,30 @@
-"""Reader: reads a source in a thread of its own, a bounded number of chunks ahead."""
+"""Reading a source: in a thread of its own, some batches ahead; or a sample of it."""
 
 import queue
 import threading
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streambits.errors import InputError
 from streambits.io.protocols import Source
 from streambits.model.batches import RowBatch
+from streambits.model.sampling import Reservoir
 
-AHEAD = 4  # chunks that wait
+AHEAD = 4  # batches that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
 TICK = 0.2  # seconds
 TIMEOUT = 2.0  # seconds for the thread to end
 
 
-class Reader:
-    """Iterate over it, inside its context: chunks, and None whenever none comes for a while.
+class ReadAhead:
+    """Iterate over it, inside its context: batches, and None whenever none comes for a while.
 
-    What the source raises is raised here, after the chunks before it. Small chunks that are there
-    already are handed on as one. Memory: some chunks.
+    What the source raises is raised here, after the batches before it. Small batches that are there
+    already are handed on as one. Memory: some batches.
     """
 
     def __init__(self, source: Source, offset: Any) -> None:
@@ -44,11 +47,11 @@ class Reader:
             try:
                 found = self._queue.get(timeout=0 if held else TICK)
             except queue.Empty:
-                yield together(held) if held else None
+                yield _joined(held) if held else None
                 held = []
                 continue
             if held and not (isinstance(found, RowBatch) and _fits(held, found)):
-                yield together(held)
+                yield _joined(held)
                 held = []
             if not isinstance(found, RowBatch):
                 if found is None:
@@ -57,16 +60,16 @@ class Reader:
             held.append(found)
 
     def _read(self) -> None:
-        chunks = self._source.read(self._offset)
+        batches = self._source.read(self._offset)
         try:
-            for chunk in chunks:
-                if not self._put(chunk):
+            for batch in batches:
+                if not self._put(batch):
                     return
             self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._put(error)
         finally:
-            getattr(chunks, "close", lambda: None)()
+            getattr(batches, "close", lambda: None)()
 
     def _put(self, found: RowBatch | BaseException | None) -> bool:
         """Whether anyone still reads."""
@@ -79,23 +82,53 @@ class Reader:
         return False
 
 
-def _fits(held: list[RowBatch], chunk: RowBatch) -> bool:
-    both, first = [*held, chunk], held[0].rows
+def _fits(held: list[RowBatch], batch: RowBatch) -> bool:
+    both, first = [*held, batch], held[0].rows
     return (
         sum(len(one.ids) for one in both) <= TOGETHER
         and sum(one.rows.nbytes for one in both) <= BYTES
-        and first.dtype == chunk.rows.dtype
-        and first.shape[1:] == chunk.rows.shape[1:]
+        and first.dtype == batch.rows.dtype
+        and first.shape[1:] == batch.rows.shape[1:]
     )
 
 
-def together(chunks: list[RowBatch]) -> RowBatch:
+def _joined(batches: list[RowBatch]) -> RowBatch:
     """Chunks that follow each other as one."""
-    if len(chunks) == 1:
-        return chunks[0]
+    if len(batches) == 1:
+        return batches[0]
     return RowBatch(
-        np.concatenate([chunk.ids for chunk in chunks]),
-        np.concatenate([chunk.rows for chunk in chunks]),
-        chunks[-1].offset,
-        tuple(chain.from_iterable(chunk.rejects for chunk in chunks)),
+        np.concatenate([batch.ids for batch in batches]),
+        np.concatenate([batch.rows for batch in batches]),
+        batches[-1].offset,
+        tuple(chain.from_iterable(batch.rejects for batch in batches)),
     )
+
+
+class SourceSample(NamedTuple):
+    """A uniform sample of the rows of a source, and how many rows of it were bad."""
+
+    rows: NDArray[Any]
+    rejects: int
+
+
+def sample_source(source: Source, size: int, seed: int = 0) -> SourceSample:
+    """Draw a uniform sample of the rows of a source, in one pass.
+
+    Parameters
+    ----------
+    source : Source
+        Read to its end.
+    size : int
+        Number of rows; all of them if there are fewer.
+    seed : int, default 0
+        Random seed.
+    """
+    held, bad = None, 0
+    for batch in source.read():
+        bad += len(batch.rejects)
+        if len(batch.rows):
+            held = held or Reservoir(size, batch.rows, inputs=batch.rows.shape[1], seed=seed)
+            held.update(batch.rows)
+    if held is None:
+        raise InputError(f"{source.name} has no row that can be used")
+    return SourceSample(held.rows, bad)

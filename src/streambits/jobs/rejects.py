@@ -9,7 +9,7 @@ from typing import BinaryIO
 from streambits._digests import Digest
 from streambits._files import private_opener, sync_folder
 from streambits.errors import InputError, StorageError
-from streambits.jobs.folder import told
+from streambits.jobs.folder import disk_errors
 from streambits.model.batches import Reject
 
 
@@ -38,7 +38,7 @@ class Rejects:
         content = b"".join(lines)
         if not lines:
             return
-        with told(self._named):
+        with disk_errors(self._named):
             self._open().write(content)
             self._open().flush()
         self.count += len(lines)
@@ -47,7 +47,7 @@ class Rejects:
     def commit(self) -> None:
         """Bring it to the disk."""
         if self._file is not None:
-            with told(self._named):
+            with disk_errors(self._named):
                 os.fsync(self._file.fileno())
 
     def resume(self, count: int, digest: Digest) -> None:
@@ -56,7 +56,7 @@ class Rejects:
         self.count, self.digest = count, digest
         if self.path is None or not (digest.size or self.path.exists()):
             return
-        with told(self.path):
+        with disk_errors(self.path):
             if not digest.size:
                 self.path.unlink()
                 return

@@ -1,21 +1,27 @@
 """What a job does with rows: learn them, encode them, or both."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.model.batches import CodeBatch
+from streambits.epochs.coder_set import CoderSet
+from streambits.errors import InputError
+from streambits.jobs.folder import JobFolder
+from streambits.methods.settings import Settings
+from streambits.model.batches import CodeBatch, RowBatch
+from streambits.model.coder import Coder
 from streambits.model.learner import Learner
+from streambits.online import OnlineEncoder
+from streambits.storage import load, save
 
 Ids = NDArray[np.int64]
 Rows = NDArray[Any]
 
 
 class Work(Protocol):
-    """ready: whether what was taken is in `parts`, so that it can be committed."""
+    """What a job needs of it. ready: whether all rows so far are in `models`, to be committed."""
 
     @property
     def ready(self) -> bool: ...
@@ -24,26 +30,213 @@ class Work(Protocol):
     @property
     def learner(self) -> Learner | None: ...
 
-    def take(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         """Rows in the order of the source; gives codes, perhaps of rows that came before."""
         ...
 
-    def rest(self) -> Iterator[CodeBatch]:
-        """No more rows come for now."""
+    def finish(self) -> Iterator[CodeBatch]:
+        """No more rows come for now; gives the codes of rows that waited."""
         ...
 
-    def parts(self) -> dict[str, Any]:
-        """What was learned."""
+    def models(self) -> dict[str, Any]:
+        """What was learned, for the checkpoint."""
         ...
 
-    def resume(self, parts: dict[str, Any], folder: Path | None) -> None:
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         """Go back to that, or begin if there is nothing; folder: of the job, if it has one."""
         ...
 
     def committed(self) -> None:
-        """What `parts` gave last is on the disk, and what it did not name is not needed."""
+        """What `models` gave last is on the disk, and what it did not name is not needed."""
         ...
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: JobFolder) -> None:
         """Write what was learned for others to use."""
         ...
+
+
+class Encoding:
+    """Encodes rows by a coder that stays as it is.
+
+    Parameters
+    ----------
+    coder : Coder
+        Makes the codes.
+    model : str
+        Its name, for messages.
+    """
+
+    ready = True
+    learner = None
+
+    def __init__(self, coder: Coder, model: str) -> None:
+        self.coder, self.model = coder, model
+
+    @property
+    def epoch(self) -> int:
+        return self.coder.epoch
+
+    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+        if not len(rows):
+            return
+        if rows.shape[1] != self.coder.features.inputs:
+            raise InputError(
+                f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
+                f"{self.coder.features.inputs}"
+            )
+        yield CodeBatch(ids, self.coder.encode(rows))
+
+    def finish(self) -> Iterator[CodeBatch]:
+        yield from ()
+
+    def models(self) -> dict[str, Any]:
+        return {}
+
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
+        pass
+
+    def committed(self) -> None:
+        pass
+
+    def save(self, folder: JobFolder) -> None:
+        pass
+
+
+class Learning:
+    """Gathers the first rows, draws landmarks from them, and learns them and all that follow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.learner: Learner | None = None
+        self._first: list[RowBatch] = []
+
+    @property
+    def ready(self) -> bool:
+        return not self._first
+
+    @property
+    def epoch(self) -> int:
+        return 0 if self.learner is None else self.learner.epoch
+
+    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+        if self.learner is not None:
+            yield from self._work(self.learner, ids, rows)
+        elif len(ids):
+            self._first.append(RowBatch(ids, rows))
+            if sum(len(batch.ids) for batch in self._first) >= self.settings.gathered:
+                yield from self._start()
+
+    def finish(self) -> Iterator[CodeBatch]:
+        if self.learner is None:
+            yield from self._start()
+
+    def _start(self) -> Iterator[CodeBatch]:
+        if not self._first:
+            raise InputError("there are no rows that can be used")
+        rows = [batch.rows for batch in self._first]
+        self.learner = self.settings.learner(_first_rows(rows, self.settings.gathered))
+        self._begin(self.learner)
+        for batch in self._first:
+            yield from self._work(self.learner, batch.ids, batch.rows)
+        self._first = []
+
+    def _begin(self, learner: Learner) -> None:
+        pass
+
+    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+        del ids
+        if len(rows):
+            learner.learn(rows)
+        yield from ()
+
+    def models(self) -> dict[str, Any]:
+        return {} if self.learner is None else {"learner": self.learner}
+
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
+        del folder
+        self.learner = models.get("learner")
+
+    def committed(self) -> None:
+        pass
+
+    def save(self, folder: JobFolder) -> None:
+        if self.learner is not None:
+            save(self.learner, folder.model_file)
+
+
+class Online(Learning):
+    """Also encodes every row, by the loop of `encode_online`; with one `refresh`, the same codes.
+
+    What encodes queries in an epoch never changes once it is over: it is written once, to a file
+    of its own in the folder of the job, before the first checkpoint that names it. So memory,
+    checkpoints and commits do not grow with the number of epochs.
+
+    Parameters
+    ----------
+    settings : Settings
+        How to learn.
+    keep_epochs : int, optional
+        How many epochs can be searched through the job, the current one included. Default: all.
+    """
+
+    def __init__(self, settings: Settings, keep_epochs: int | None = None) -> None:
+        super().__init__(settings)
+        self.coders = CoderSet()
+        self._online: OnlineEncoder | None = None
+        self._keep_epochs, self._retired = keep_epochs, False
+
+    def _begin(self, learner: Learner) -> None:
+        refresh = self.settings.refresh
+        self._online = OnlineEncoder(learner, refresh=refresh, coders=self.coders)
+
+    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+        del learner
+        if self._online is not None and len(rows):
+            yield from self._online.batch(ids, rows)
+            if self._keep_epochs is not None:
+                self._retired |= self.coders.keep_newest(self._keep_epochs)
+
+    def models(self) -> dict[str, Any]:
+        more = {"coders": self.coders}
+        return super().models() | (more if self.learner is not None else {})
+
+    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
+        super().resume(models, folder)
+        self.coders = models.get("coders", self.coders)
+        if folder is not None:
+            self.coders.store_in(folder.path, load, save)
+            self.coders.tidy()
+        if self.learner is not None:
+            self._begin(self.learner)
+
+    def committed(self) -> None:
+        if self._retired:
+            self.coders.tidy()
+            self._retired = False
+
+    def save(self, folder: JobFolder) -> None:
+        if self.learner is not None:  # coders first: until they are there, a checkpoint is newer
+            save(self.coders, folder.coders_file)
+            save(with_coder(self.learner, self.coders.newest), folder.model_file)
+
+
+def with_coder(learner: Learner, coder: Coder) -> Learner:
+    """A copy of a learner whose current coder is that one, until it learns more rows.
+
+    The last coder that a learner gave out is not always the one that made the last codes: it may
+    have been made after the last row. Where a new epoch began then, the learner stays as it is.
+    """
+    state = learner.state()
+    if learner.epoch == coder.epoch:
+        state |= {"last": coder.projection.state(), "stale": False}
+    return Learner.from_state(state)
+
+
+def _first_rows(batches: list[Rows], count: int) -> list[Rows]:
+    """The first `count` rows of batches, in batches."""
+    found = []
+    for rows in batches:
+        if count > 0:
+            found.append(rows[:count])
+        count -= len(rows)
+    return found

@@ -13,6 +13,7 @@
 | frosh              | Linear           | HadamardDirections, centred       | random   | yes     |
 | pcah, itq          | Linear           | Gram, centred                     | none, itq | yes    |
 | unifdiag           | Linear           | Gram, centred                     | uniform  | yes     |
+| linear             | Linear           | Gram, centred, any whitening      | any      | yes     |
 | semi_supervised    | Linear           | SupervisedGram (labels), centred  | none     | yes     |
 | lsh                | Linear           | Fixed (random)                    | none     | no      |
 | lsbc, e2lsh, sh    | Cosines          | Fixed (identity)                  | none     | no      |
@@ -44,6 +45,7 @@ METHODS: dict[str, Method] = {
     "pcah": Method(pcah, limit="columns"),
     "itq": Method(itq, limit="columns"),
     "unifdiag": Method(unifdiag, limit="columns"),
+    "linear": Method(linear, limit="columns"),
     "semi_supervised": Method(semi_supervised, limit="columns"),
     "lsh": Method(lsh, streams=False),
     "lsbc": Method(lsbc, streams=False),

@@ -20,7 +20,7 @@ from streambits.features import (
     Spheres,
     class_functions,
 )
-from streambits.methods.method import Seed
+from streambits.methods.method import BITS, Seed
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
 from streambits.sketches import (
@@ -30,7 +30,7 @@ from streambits.sketches import (
 FUNCTIONS = 100  # eigenfunctions that labels may combine
 
 
-def lsh(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+def lsh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
     """Random hyperplanes through the mean of `sample` (Charikar 2002). Any number of bits."""
     features = Linear.around(sample)
     bits = as_bits(bits)
@@ -41,7 +41,7 @@ def lsh(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
 
 
 def lsbc(
-    sample: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    sample: Array, bits: int = BITS, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Locality-sensitive codes of a Gaussian kernel (Raginsky & Lazebnik 2009).
 
@@ -52,7 +52,9 @@ def lsbc(
     return _signs(Cosines.random(sample, as_bits(bits), bandwidth, seed, spread=1.0), seed)
 
 
-def e2lsh(sample: Array, bits: int, *, width: float | None = None, seed: Seed = 0) -> Learner:
+def e2lsh(
+    sample: Array, bits: int = BITS, *, width: float | None = None, seed: Seed = 0
+) -> Learner:
     """The parity of floor((a . x + b) / width), a normal, b uniform (Datar et al. 2004).
 
     width: of a stripe, 4 sigma_30 of `sample` by default. Any number of bits.
@@ -61,14 +63,14 @@ def e2lsh(sample: Array, bits: int, *, width: float | None = None, seed: Seed = 
     return _signs(Cosines.stable(sample, as_bits(bits), width, seed), seed)
 
 
-def sh(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+def sh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
     """Spectral hashing (Weiss, Torralba & Fergus 2008): eigenfunctions of a box around `sample`."""
     return _signs(Cosines.box(sample, as_bits(bits)), seed)
 
 
 def ssh(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     labels: object = None,
     trust: float = 1.0,
@@ -97,7 +99,7 @@ def ssh(
 
 
 def mdsh(
-    sample: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    sample: Array, bits: int = BITS, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
     """Multidimensional spectral hashing (Weiss, Fergus & Torralba 2012). Any number of bits.
 
@@ -106,7 +108,7 @@ def mdsh(
     return _signs(Eigenfunctions.heaviest(sample, as_bits(bits), bandwidth), seed)
 
 
-def spherical(sample: Array, bits: int, *, seed: Seed = 0) -> Learner:
+def spherical(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
     """Spherical hashing (Heo et al. 2012): each bit a ball that holds half of `sample`.
 
     Its codes are meant for `scoring.spherical_distance`.

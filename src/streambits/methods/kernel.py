@@ -9,7 +9,7 @@ from streambits._threads import one_blas_thread
 from streambits.epochs.monitor import monitor_for
 from streambits.errors import InputError
 from streambits.features import Bandwidth, Cosines, Features, GaussianAffinity
-from streambits.methods.method import Seed, sketch_size
+from streambits.methods.method import BITS, Seed, sketch_size
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
 from streambits.sketches import (
@@ -26,14 +26,14 @@ FOURIER = 500  # random Fourier features, if not said otherwise
 
 def ssbc(
     landmarks: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     bandwidth: Bandwidth | float | None = None,
     epsilon: float = 1.0,
     whitening: float = 0.5,
     rotation: str = "itq",
     half_life: float | None = None,
-    epochs: str | int = "never",
+    epochs: str | int = "auto",
     reference: Array = None,
     paper: bool = False,
     seed: Seed = 0,
@@ -84,7 +84,7 @@ def ssbc(
 
 def rff_fd(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     bandwidth: Bandwidth | float | None = None,
     count: int | None = None,
@@ -111,14 +111,22 @@ def rff_fd(
 
 
 def nystrom(
-    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array,
+    bits: int = BITS,
+    *,
+    bandwidth: Bandwidth | float | None = None,
+    seed: Seed = 0,
 ) -> Learner:
     """Signs of the Nystrom coordinates Lambda^(-1/2) U' w(x): nothing learned from the stream."""
     return _spectral(landmarks, bits, bandwidth, whitening=0.5, rotation="none", seed=seed)
 
 
 def exact_d(
-    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array,
+    bits: int = BITS,
+    *,
+    bandwidth: Bandwidth | float | None = None,
+    seed: Seed = 0,
 ) -> Learner:
     """Signs of the leading eigenvectors of the full affinity matrix: every point a landmark."""
     _check_exact(landmarks)
@@ -126,7 +134,11 @@ def exact_d(
 
 
 def exact_r(
-    landmarks: Array, bits: int, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
+    landmarks: Array,
+    bits: int = BITS,
+    *,
+    bandwidth: Bandwidth | float | None = None,
+    seed: Seed = 0,
 ) -> Learner:
     """Exact-D after a random rotation of the eigenvectors."""
     _check_exact(landmarks)

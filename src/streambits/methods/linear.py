@@ -6,7 +6,7 @@ from streambits._arrays import (
     as_seed,
 )
 from streambits.features import Linear
-from streambits.methods.method import Seed, sketch_size
+from streambits.methods.method import BITS, Seed, sketch_size
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
 from streambits.sketches import (
@@ -21,7 +21,7 @@ from streambits.sketches import (
 
 def linear(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     whitening: float = 0,
     rotation: str = "itq",
@@ -42,18 +42,22 @@ def linear(
     )
 
 
-def pcah(sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
+def pcah(
+    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
+) -> Learner:
     """Signs of the principal components."""
     return linear(sample, bits, rotation="none", half_life=half_life, seed=seed)
 
 
-def itq(sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0) -> Learner:
+def itq(
+    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
+) -> Learner:
     """Iterative quantisation (Gong & Lazebnik 2011): principal components, rotated to corners."""
     return linear(sample, bits, rotation="itq", half_life=half_life, seed=seed)
 
 
 def unifdiag(
-    sample: Array, bits: int, *, half_life: float | None = None, seed: Seed = 0
+    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
 ) -> Learner:
     """Principal components turned to bits of equal variance (Morvan et al. 2018).
 
@@ -65,7 +69,7 @@ def unifdiag(
 
 def osh(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     epsilon: float = 1.0,
     rotation: str = "random",
@@ -83,7 +87,7 @@ def osh(
 
 def frosh(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     epsilon: float = 1.0,
     rotation: str = "random",
@@ -106,7 +110,7 @@ def frosh(
 
 def semi_supervised(
     sample: Array,
-    bits: int,
+    bits: int = BITS,
     *,
     labels: Array = None,
     eta: float = ETA,

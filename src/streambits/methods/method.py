@@ -17,6 +17,7 @@ from streambits.model.codes import MOST_BITS
 from streambits.model.learner import Learner
 
 Seed = int | np.random.Generator
+BITS = 64  # of a code, if not said otherwise
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Method:
     distance: str = "hamming"
     most_rows: int | None = None
 
-    def __call__(self, landmarks: Array, bits: int, **settings: Any) -> Learner:
+    def __call__(self, landmarks: Array, bits: int = BITS, **settings: Any) -> Learner:
         """A learner of this method; settings as the function of that name takes them."""
         known = list(inspect.signature(self.build).parameters)[2:]
         for name in settings:

@@ -1,5 +1,6 @@
 """Coder: the frozen, shippable half of a learner."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +18,15 @@ from streambits._arrays import (
     to_numpy,
 )
 from streambits._threads import cached, ordered_map
-from streambits.features import Features
+from streambits.errors import ReachWarning
+from streambits.features import Features, GaussianAffinity
 from streambits.model.codes import Codes
 from streambits.model.projection import Projection
 
 BLOCK = 2048  # rows encoded at a time
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
+REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
+MANY = 0.1  # share of rows out of reach from which it is worth a warning
 
 
 class Coder:
@@ -50,15 +54,82 @@ class Coder:
         projections = (self.projection, self._single, self._double)
         return self.features.nbytes + sum(projection.nbytes for projection in projections)
 
-    def encode(self, rows: Array) -> Codes:
-        """The codes of rows (n, d)."""
-        packed = ordered_map(self.packed, self._blocks(rows))
-        return Codes(frozen(np.concatenate(list(packed))), self.bits, self.epoch)
+    def encode(self, rows: Array, *, warn: bool = True) -> Codes:
+        """Encode rows.
 
-    def project(self, rows: Array) -> Array:
-        """The real values (n, bits) whose signs are the bits, for asymmetric search."""
-        blocks = list(ordered_map(self._values, self._blocks(rows)))
-        return array_namespace(blocks[0]).concat(blocks, axis=0)
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        warn : bool
+            Whether to warn of rows out of reach.
+
+        Returns
+        -------
+        Codes
+            In the order of the rows, of the coder's epoch.
+
+        Warns
+        -----
+        ReachWarning
+            If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
+        """
+        blocks = self._blocks(rows)
+        packed = ordered_map(self.packed, blocks)
+        codes = Codes(frozen(np.concatenate(list(packed))), self.bits, self.epoch)
+        if warn:
+            warn_of_reach(self.out_of_reach(blocks, codes).sum(), len(codes), "encoded")
+        return codes
+
+    def out_of_reach(self, blocks: list[Array], codes: Codes) -> NDArray[np.bool_]:
+        """Which rows have an affinity of nearly 0 to every landmark.
+
+        Such rows, usually of another scale or origin than those that were learned, all have one
+        code, whatever they are. Only rows with that code are looked at, so this costs next to
+        nothing where there are none.
+
+        Parameters
+        ----------
+        blocks : list of arrays
+            Checked rows, one block after another.
+        codes : Codes
+            Theirs.
+
+        Returns
+        -------
+        array of shape (n,), bool
+        """
+        found = np.zeros(len(codes), np.bool_)
+        if not isinstance(self.features, GaussianAffinity):
+            return found
+        start = 0
+        for rows in blocks:
+            packed = codes.packed[start : start + rows.shape[0]]
+            suspects = np.flatnonzero((packed == self._far).all(axis=1))
+            if len(suspects):
+                closest = to_numpy(self.features.closest(take(rows, suspects)))
+                found[start + suspects] = closest < REACH
+            start += int(rows.shape[0])
+        return found
+
+    @cached
+    def _far(self) -> NDArray[np.uint8]:
+        """The code of a row that is far from every landmark: all its features are 0."""
+        thresholds = to_numpy(self.projection.thresholds)
+        return np.packbits(-thresholds > 0, bitorder="little")
+
+    def project(self, rows: Array, *, warn: bool = True) -> Array:
+        """The real values (n, bits) whose signs are the bits, for asymmetric search.
+
+        Warns as `encode` does.
+        """
+        blocks = self._blocks(rows)
+        found = list(ordered_map(self._values, blocks))
+        values = array_namespace(found[0]).concat(found, axis=0)
+        if not warn:
+            return values
+        signs = Codes.from_bits(to_numpy(values > 0), self.epoch)
+        warn_of_reach(self.out_of_reach(blocks, signs).sum(), len(signs), "projected")
+        return values
 
     def _blocks(self, rows: Array) -> list[Array]:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
@@ -93,7 +164,7 @@ class Coder:
         xp = array_namespace(features)
         unit = self._single if features.dtype == xp.float32 else self._double
         rounding = float(xp.finfo(features.dtype).eps) / 2
-        relative = self.features.noise(rows) + 2 * features.shape[1] ** 0.5 * rounding
+        relative = self.features.noise(rows, features) + 2 * features.shape[1] ** 0.5 * rounding
         length = xp.sqrt(xp.vecdot(features, features))
         return unit(features), length * relative + 4 * rounding * unit.farthest
 
@@ -126,6 +197,18 @@ class Coder:
 
     def __repr__(self) -> str:
         return f"Coder({self.bits} bits, epoch {self.epoch}, {self.features!r})"
+
+
+def warn_of_reach(count: int, rows: int, done: str) -> None:
+    """Warn if many of so many rows were out of reach. done: what was done with them."""
+    if count and count >= MANY * rows:
+        warnings.warn(
+            f"{count:,} of {rows:,} rows {done} are out of reach of every landmark, so the model "
+            f"cannot tell them apart: scale them as the rows it learned, learn rows like them "
+            f"(epochs='auto' then draws new landmarks), or build a model from a sample of them",
+            ReachWarning,
+            stacklevel=3,
+        )
 
 
 def _unit(projection: Projection) -> tuple[Projection, Projection]:

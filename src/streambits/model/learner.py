@@ -1,9 +1,8 @@
 """Learner: what grows wiser with the stream."""
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -21,67 +20,27 @@ from streambits._arrays import (
     nbytes,
     same,
 )
-from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
-from streambits.errors import ForkError, InputError, MergeError
-from streambits.features import Features
-from streambits.model.coder import Coder
+from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
+from streambits.errors import InputError, MergeError
+from streambits.features import Features, GaussianAffinity
+from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection
-from streambits.model.renewal import check_enough, drawn, rebuilt, renewable
+from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
-from streambits.model.shards import check_different, check_equal, check_features
+from streambits.model.shards import check_no_copies, check_same, check_same_features
 from streambits.sketches import Sketch
 
+FEW = 64  # of which one is looked at, to see whether rows are out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
-SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing (PAPER-NOTES 2)
+MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
+SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 logger = logging.getLogger("streambits")
-
-
-def _alone(
-    method: Callable[Concatenate["Learner", P], R],
-) -> Callable[Concatenate["Learner", P], R]:
-    """One thread at a time is inside of a learner."""
-
-    @wraps(method)
-    def alone(self: "Learner", /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock as lock:
-            if lock.abandoned:
-                raise ForkError(
-                    "another thread was inside of this learner when the process was forked, so "
-                    "the child may have it half changed: fork while no thread uses it, or save it "
-                    "and load it in the child"
-                )
-            return method(self, *args, **kwargs)
-
-    return alone
-
-
-class Monitor(Protocol):
-    """What tells a learner that a new epoch is due: see `streambits.epochs.monitor`."""
-
-    @property
-    def policy(self) -> str | int: ...
-    @property
-    def measurements(self) -> Sequence[Any]: ...
-    @property
-    def recent(self) -> int: ...
-    @property
-    def widening(self) -> float: ...
-    @property
-    def nbytes(self) -> int: ...
-    def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None: ...
-    def since(self) -> Array: ...
-    def begin(self, features: Any, like: Array) -> None: ...
-    def attach(self, features: Any) -> None: ...
-    def fresh(self) -> Self: ...
-    def copy(self) -> Self: ...
-    def state(self) -> dict[str, Any]: ...
 
 
 class Learner:
@@ -119,7 +78,7 @@ class Learner:
         steady: bool = True,
         prior: Array = None,
         sample: int = SAMPLE,
-        monitor: "Monitor | None" = None,
+        monitor: Monitor | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self._lock = ForkSafeLock()
@@ -146,6 +105,7 @@ class Learner:
         self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
         self._coder: Coder | None = None
+        self._missed: float | None = None  # by that coder, when it was made
         self._stale = True
         self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
         self._prior = sketch.fresh()
@@ -156,11 +116,18 @@ class Learner:
     def _empty_sample(self, size: int) -> Reservoir:
         inputs, half_life = self.features.inputs, self._sketch.half_life
         seed = [self.seed, 1]  # not the keys that drew the landmarks
-        return Reservoir(size, self.features.like, inputs=inputs, half_life=half_life, seed=seed)
+        return Reservoir(
+            size,
+            self.features.like,
+            inputs=inputs,
+            half_life=half_life,
+            seed=seed,
+            by_first_row=True,
+        )
 
     # Learning
 
-    @_alone
+    @alone
     def learn(self, rows: Array) -> Self:
         """Take rows (n, d). Returns the learner itself.
 
@@ -171,12 +138,7 @@ class Learner:
             rows = rows[self._take(rows, self._learned) :, :]
         return self
 
-    @_alone
-    def take(self, rows: Array) -> int:
-        """Learn rows up to where a new epoch begins, and no further; gives how many."""
-        return self._take(self._checked(rows), self._learned)
-
-    @_alone
+    @alone
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
         """Learn rows up to where a new epoch begins, and no further; gives their codes.
 
@@ -208,9 +170,11 @@ class Learner:
         whole = blocks[first:] if coder.features is self.features else []
         packed = self._absorb(blocks, coder if whole else None)[first:]
         if not whole:
-            return coder.encode(rows)
+            return coder.encode(rows, warn=False)
         ends = [rows[:start, :], rows[end:, :]]
-        before, after = (coder.encode(part).packed if part.shape[0] else None for part in ends)
+        before, after = (
+            coder.encode(part, warn=False).packed if part.shape[0] else None for part in ends
+        )
         parts = [part for part in (before, *packed, after) if part is not None]
         return Codes(frozen(np.concatenate(parts)), coder.bits, coder.epoch)
 
@@ -221,17 +185,28 @@ class Learner:
     def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
         """Learn blocks; gives their packed codes, if there is a coder to make them."""
 
-        def work(block: Array) -> tuple[Any, Any]:
+        def work(block: Array) -> tuple[Any, Any, bool]:
             features = self.features(block)
             packed = None if coder is None else coder.packed(block, features)
-            return self._sketch.prepare(features), packed
+            return self._sketch.prepare(features), packed, self._is_out_of_reach(features)
 
-        found = []
-        for block, (part, packed) in zip(blocks, ordered_map(work, blocks), strict=True):
+        found, lost = [], 0
+        for block, (part, packed, far) in zip(blocks, ordered_map(work, blocks), strict=True):
             self._sketch.absorb(part)
             self._sample.update(block)
             found.append(packed)
+            lost += far
+        warn_of_reach(BLOCK * lost, BLOCK * len(blocks), "learned")
         return found
+
+    def _is_out_of_reach(self, features: Array) -> bool:
+        """Whether some rows of a block, looked at here and there, all miss every landmark.
+
+        Where there is a monitor, it sees that and draws new landmarks.
+        """
+        if self._monitor or not isinstance(self.features, GaussianAffinity):
+            return False
+        return bool(array_namespace(features).max(features[::FEW, :]) < REACH)
 
     def merge(self, other: "Learner") -> Self:
         """Take all that another learner of the same settings has learned.
@@ -244,7 +219,7 @@ class Learner:
         self._merge(other.state())  # a copy: two learners may be merged into each other
         return self
 
-    @_alone
+    @alone
     def _merge(self, other: dict[str, Any]) -> None:
         self._check_mergeable(other)
         with one_blas_thread():
@@ -256,7 +231,7 @@ class Learner:
 
     def _check_mergeable(self, other: dict[str, Any]) -> None:
         for name in ("bits", "whitening", "rotation", "steady"):
-            check_equal(name, getattr(self, name), other[name])
+            check_same(name, getattr(self, name), other[name])
         sample = other["sample"]
         if self._sample.size != sample.size:
             raise MergeError(
@@ -264,16 +239,16 @@ class Learner:
             )
         if self._sketch.half_life != other["sketch"].half_life:
             raise MergeError("the shards have different half-lives: they must agree")
-        check_features(self.features, other["features"])
+        check_same_features(self.features, other["features"])
         if not same(self._prior_rows, other["prior"]):
             raise MergeError("the shards' prior rows differ: they must share them")
         learned = {"sample": self._sample, "waiting": self._blocks.rows, "sketch": self._sketch}
-        check_different(self.seen, learned, other)
+        check_no_copies(self.seen, learned, other)
 
     # Reading
 
     @property
-    @_alone
+    @alone
     def seen(self) -> int:
         """Rows learned."""
         return self._sketch.seen + self._blocks.waiting
@@ -294,7 +269,7 @@ class Learner:
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
-    @_alone
+    @alone
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
         sketch = self._sketch.copy()
@@ -304,7 +279,7 @@ class Learner:
         return sketch
 
     @property
-    @_alone
+    @alone
     def sample(self) -> Array:
         """Rows that stand for all rows seen; the prior fills it up while they are few."""
         rows = self._sample_rows()
@@ -325,7 +300,7 @@ class Learner:
         sample.update(self._blocks.rows)
         return sample
 
-    @_alone
+    @alone
     def coder(self) -> Coder:
         """The coder for all that was learned so far; changes nothing that was learned.
 
@@ -334,22 +309,45 @@ class Learner:
         if self._stale or self._coder is None:
             with one_blas_thread():
                 self._coder = Coder(self.features, self._projection(), self.epoch)
+                self._missed = self._missing(self._coder)
             self._stale = False
         return self._coder
+
+    @property
+    @alone
+    def has_moved(self) -> bool:
+        """Whether the last coder misses clearly more of what was learned than when it was made.
+
+        What it misses is the share of the sketch's energy outside of its directions; clearly more
+        is half as much again, and at least 0.001 of all. Costs a product of width x width x bits.
+        """
+        if self._coder is None:
+            return True
+        if self._missed is None:  # nothing but the prior was learned then
+            return False
+        with one_blas_thread():
+            missed = self._missing(self._coder)
+        return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
+
+    def _missing(self, coder: Coder) -> float | None:
+        """The share of the blocks' energy outside of a coder's directions."""
+        if not self._sketch.weight:
+            return None
+        return max(0.0, 1.0 - self._sketch.captured(coder.projection.basis))
 
     @property
     def last_coder(self) -> Coder | None:
         """The coder that was given out last in this epoch, if there was one."""
         return self._coder
 
-    @_alone
+    @alone
     def new_epoch(self) -> int:
         """Give up comparability: the next coder is free to fit best, under a new number."""
         self.epoch += 1
         self._coder, self._stale = None, True
         return self.epoch
 
-    @_alone
+    @alone
     def renew(self) -> int:
         """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
 
@@ -384,9 +382,9 @@ class Learner:
         return self._monitor.policy if self._monitor else "never"
 
     @property
-    @_alone
+    @alone
     def drift(self) -> tuple[Any, ...]:
-        """What the monitor has seen, the latest 1024 looks; empty without one."""
+        """What the monitor has seen, the latest 1024 measurements; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
     def _projection(self) -> Projection:
@@ -401,14 +399,16 @@ class Learner:
 
     def _projected(self, matrix: Array) -> Array:
         """The features of the sample, along the columns of a matrix."""
-        parts = [
-            double(self.features(rows)) @ matrix for rows in blocks(self._sample_rows(), BLOCK)
-        ]
+
+        def work(rows: Array) -> Array:
+            return double(self.features(rows)) @ matrix
+
+        parts = list(ordered_map(work, list(blocks(self._sample_rows(), BLOCK))))
         return array_namespace(matrix).concat(parts, axis=0)
 
     # Keeping
 
-    @_alone
+    @alone
     def fresh(self) -> "Learner":
         """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
         empty = {
@@ -420,7 +420,7 @@ class Learner:
         }
         return Learner.from_state(self.state() | empty)
 
-    @_alone
+    @alone
     def state(self) -> dict[str, Any]:
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
         held = {name: getattr(self, name) for name in names}
@@ -432,6 +432,7 @@ class Learner:
             "prior": self._prior_rows,
             "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
+            "missed": self._missed,
             "monitor": self._monitor and self._monitor.copy(),
         }
 
@@ -444,7 +445,7 @@ class Learner:
             prior = state["features"].like  # hold the landmarks once
         self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
         self._sketch, self._sample = state["sketch"], state["sample"]
-        self.epoch, self._stale = state["epoch"], state["stale"]
+        self.epoch, self._stale, self._missed = state["epoch"], state["stale"], state["missed"]
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch)

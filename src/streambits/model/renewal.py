@@ -4,6 +4,9 @@ The past is known by its sample alone: the spread of the data stays, what the sa
 is lost, and the certificate bounds the error against the sample and the rows that follow.
 """
 
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,10 +14,33 @@ from streambits._arrays import Array, array_namespace, blocks, take, to_numpy
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 from streambits.features import Features, GaussianAffinity
+from streambits.model.projection import Projection
 from streambits.sketches import Sketch
 
 BLOCK = 2048  # rows at a time
 SHARE = 0.75  # of new landmarks that come from the rows since the change
+
+
+class Monitor(Protocol):
+    """What tells a learner that a new epoch is due: see `streambits.epochs.monitor`."""
+
+    @property
+    def policy(self) -> str | int: ...
+    @property
+    def measurements(self) -> Sequence[Any]: ...
+    @property
+    def recent(self) -> int: ...
+    @property
+    def widening(self) -> float: ...
+    @property
+    def nbytes(self) -> int: ...
+    def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None: ...
+    def since(self) -> Array: ...
+    def begin(self, features: Any, like: Array) -> None: ...
+    def attach(self, features: Any) -> None: ...
+    def fresh(self) -> Self: ...
+    def copy(self) -> Self: ...
+    def state(self) -> dict[str, Any]: ...
 
 
 def renewable(features: Features) -> GaussianAffinity:

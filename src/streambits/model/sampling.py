@@ -1,5 +1,6 @@
 """A uniform sample of a stream, and the stream in blocks of one size."""
 
+import hashlib
 import heapq
 import math
 from collections.abc import Iterable, Sequence
@@ -18,11 +19,10 @@ from streambits._arrays import (
     is_numpy_array,
     move,
     nbytes,
+    to_numpy,
 )
 from streambits.errors import InputError, MergeError
-
-LLOYD_STEPS = 10
-BLOCK = 2048
+from streambits.model.batches import batches
 
 
 class Reservoir:
@@ -32,7 +32,20 @@ class Reservoir:
     batches gives the same sample, and two samples merge into a sample of both: again the smallest
     keys. An update costs a draw a row, and a copy of the few rows that enter.
 
-    half_life: rows after which a row's chance is half that of a new one; None: all the same.
+    Parameters
+    ----------
+    size : int
+        Rows of the sample.
+    like : array
+        Of the library, device and precision to hold.
+    inputs : int
+        Columns of a row.
+    half_life : float, optional
+        Rows after which a row's chance is half that of a new one; None: all the same.
+    seed : int or sequence of int
+    by_first_row : bool
+        Let the first row take part in the seed: samples of two shards of a stream, made with one
+        seed, then draw different positions.
     """
 
     def __init__(
@@ -43,6 +56,7 @@ class Reservoir:
         inputs: int,
         half_life: float | None = None,
         seed: int | Sequence[int] = 0,
+        by_first_row: bool = False,
     ) -> None:
         xp = array_namespace(like)
         self.size = as_count(size, "size")
@@ -52,6 +66,7 @@ class Reservoir:
         self._rows = move(xp.zeros((self.size, inputs), dtype=xp.float64), like)
         self._keys = np.full(self.size, np.inf)
         self._rng = np.random.default_rng(seed)
+        self._by_first_row = by_first_row
 
     @property
     def rows(self) -> Array:
@@ -64,6 +79,10 @@ class Reservoir:
 
     def update(self, rows: Array) -> None:
         """Let checked rows compete for a place."""
+        if self._by_first_row and rows.shape[0]:
+            first = hashlib.sha256(to_numpy(rows[:1, :]).astype(np.float64).tobytes()).digest()
+            self._rng = np.random.default_rng([*self._rng.integers(2**32, size=2), *first])
+            self._by_first_row = False
         self._compete(rows, self._draw(rows.shape[0]))
         self.seen += rows.shape[0]
         self._clock += rows.shape[0]
@@ -113,6 +132,7 @@ class Reservoir:
             "half_life": self.half_life,
             "seen": self.seen,
             "clock": self._clock,
+            "by_first_row": self._by_first_row,
             "generator": self._rng.bit_generator.state,
         }
 
@@ -123,6 +143,7 @@ class Reservoir:
         self._rows[:, :] = rows
         self._keys[:] = state["keys"]
         self.seen, self._clock = state["seen"], state["clock"]
+        self._by_first_row = state["by_first_row"]
         self._rng.bit_generator.state = state["generator"]
         return self
 
@@ -149,16 +170,30 @@ def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDAr
 
 
 def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:
-    """A uniform sample of `size` rows from any iterable of batches, read once.
+    """A uniform sample of `size` rows of a stream, read once.
 
-    The same rows for any split of the stream. A stream with fewer rows is an error.
+    Parameters
+    ----------
+    stream : iterable
+        Row arrays, pairs (ids, rows) or row batches, as `encode_online` takes them.
+    size : int
+        Rows wanted. A stream with fewer is an error.
+    seed : int or Generator
 
+    Returns
+    -------
+    array of shape (size, d)
+        The same rows for any split of the stream into batches.
+
+    Examples
+    --------
     >>> reservoir([np.zeros((5, 2)), np.ones((3, 2))], 4).shape
     (4, 2)
     """
     sample: Reservoir | None = None
-    for batch in stream:
-        rows = as_rows(batch, width=None if sample is None else sample._rows.shape[1], name="batch")
+    for batch in batches(stream):
+        width = None if sample is None else sample._rows.shape[1]
+        rows = as_rows(batch.rows, width=width, name="batch")
         if sample is None:
             sample = Reservoir(size, rows, inputs=rows.shape[1], seed=as_seed(seed))
         sample.update(move(rows, sample._rows))

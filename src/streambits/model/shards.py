@@ -7,23 +7,26 @@ from streambits.errors import MergeError
 from streambits.features import Features
 
 
-def check_equal(name: str, mine: Any, theirs: Any) -> None:
+def check_same(name: str, mine: Any, theirs: Any) -> None:
     """Refuse settings that differ."""
     if mine != theirs:
         raise MergeError(f"{name} is {mine!r} here and {theirs!r} there: shards must agree")
 
 
-def check_features(mine: Features, theirs: Features) -> None:
+def check_same_features(mine: Features, theirs: Features) -> None:
     """Refuse features that differ in anything."""
     left, right = mine.state(), theirs.state()
     if type(mine) is not type(theirs) or left.keys() != right.keys():
         raise MergeError("the shards have different features: build them with one method")
     for name, value in left.items():
         if not same(value, right[name]):
-            raise MergeError(f"the shards' features differ in their {name}: they must share it")
+            raise MergeError(
+                f"the shards' features differ in their {name}: they must share it. A shard whose "
+                f"stream has moved draws landmarks of its own: build shards with epochs='never'"
+            )
 
 
-def check_different(seen: int, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+def check_no_copies(seen: int, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Refuse a learner and its copy. seen: rows of mine; an empty one merges with any."""
     if seen and all(_equal(mine[name], theirs[name]) for name in mine):
         raise MergeError(

@@ -25,10 +25,24 @@ CROSSING = 12  # widths up to this many times the sketch size go to Gram
 
 
 def auto(sample: Array, bits: int, size: int, *, half_life: float | None = None) -> Sketch:
-    """The exact Gram matrix where it is the faster one, Frequent Directions elsewhere.
+    """Choose the exact Gram matrix where it is faster, and Frequent Directions elsewhere.
 
-    sample: (n, width), feature rows like those to come; they say whether single precision will do.
-    `benchmarks/sketches.py` measures where the crossing lies.
+    Parameters
+    ----------
+    sample : array of shape (n, width)
+        Feature rows like those to come; they decide whether single precision will do.
+    bits : int
+        Number of directions that will be read.
+    size : int
+        Size of the Frequent Directions.
+    half_life : float, optional
+        Number of rows after which a row counts half.
+
+    Returns
+    -------
+    Gram or FrequentDirections
+        An empty sketch; a Gram up to 12 times as many columns as `size`, where
+        `benchmarks/sketches.py` measures the crossing.
     """
     width = sample.shape[1]
     if width <= CROSSING * size:

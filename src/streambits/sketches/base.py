@@ -1,4 +1,4 @@
-"""What every sketch promises, and the two small things that sketches share."""
+"""What every sketch promises, and what sketches around a running mean share."""
 
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -8,24 +8,37 @@ from streambits._arrays import Array, array_namespace, as_count, as_number, devi
 from streambits.errors import MergeError, RankError
 
 TINY = 1e-24  # of the largest entry
+SMALLEST = 1e-300  # energy by which others are divided
 
 
 class Directions(NamedTuple):
     """The leading directions of a sketch.
 
-    vectors: (width, k), orthonormal columns, strongest first. energies: (k,), the mean squared
-    length that a row has along each.
+    Attributes
+    ----------
+    vectors : array of shape (width, k)
+        Orthonormal columns, strongest first.
+    energies : array of shape (k,)
+        Mean squared length that a row has along each of them.
     """
 
     vectors: Array
     energies: Array
 
 
-class Part(NamedTuple):
-    """What a sketch takes from a block of rows.
+class Contribution(NamedTuple):
+    """What a block of rows adds to a sketch.
 
-    rows: how many; weight: what they count for together, the last one 1; mean: theirs;
-    body: what lies around it.
+    Attributes
+    ----------
+    rows : int
+        Number of rows in the block.
+    weight : float
+        What they count for together; the last row counts 1.
+    mean : array of shape (width,)
+        Their weighted mean where the sketch tracks one.
+    body : array or None
+        The rows relative to that mean, or their scatter: what the kind of sketch adds up.
     """
 
     rows: int
@@ -35,24 +48,28 @@ class Part(NamedTuple):
 
 
 class Sketch(Protocol):
-    """A small summary B of all feature rows A seen so far; memory is fixed at construction.
+    """A small summary B of all feature rows A seen so far.
 
-    A monoid: `fresh()` is empty, `update` adds rows, `merge` adds another sketch. `prepare` may run
-    on any thread, `absorb` takes its results in the order of the stream; `update` is one after the
-    other. A centred sketch summarises the rows minus their mean, a raw one the rows.
+    Notes
+    -----
+    Memory is fixed at construction. Sketches are a monoid: `fresh()` is empty, `update` adds rows,
+    `merge` adds another sketch. An update is `prepare`, which may run on any thread, followed by
+    `absorb`, which takes the results in the order of the stream. A centred sketch summarises the
+    rows minus their mean, a raw one the rows. `streambits.checks.check_sketch` tests all of it; a
+    sketch that has an attribute `matrix` (B, or A'A itself in a `Gram`) is tested against A'A.
     """
 
     @property
     def width(self) -> int:
-        """Columns of the rows it takes."""
+        """Number of columns of the rows."""
 
     @property
     def capacity(self) -> int:
-        """The most directions it can ever give."""
+        """Largest number of directions it can ever give."""
 
     @property
     def half_life(self) -> float | None:
-        """Rows after which a row counts half; None: it counts 1 for ever."""
+        """Number of rows after which a row counts half; None if it counts 1 for ever."""
 
     @property
     def learns(self) -> bool:
@@ -60,66 +77,78 @@ class Sketch(Protocol):
 
     @property
     def seen(self) -> int:
-        """Rows it has taken."""
+        """Number of rows seen."""
 
     @property
     def weight(self) -> float:
-        """What they count for together: as many, or fewer with a half-life."""
+        """What the rows count for together: their number, or less with a half-life."""
 
     @property
     def mean(self) -> Array:
-        """(width,) mean of the rows, where it is tracked; zeros in a raw sketch."""
+        """Mean of the rows, of shape (width,), where it is tracked; zeros in a raw sketch."""
 
     @property
     def certificate(self) -> float:
-        """Delta with ||A'A - B'B|| <= Delta; Frequent Directions never overstate: A'A >= B'B."""
+        """Delta with 0 <= A'A - B'B <= Delta I; infinity where nothing is guaranteed."""
 
     @property
     def nbytes(self) -> int:
         """Bytes it holds, constant from construction."""
 
     def fresh(self) -> Self:
-        """An empty sketch of the same settings."""
+        """Return an empty sketch of the same settings."""
 
     def copy(self) -> Self:
-        """A sketch that goes its own way from here."""
+        """Return an independent sketch of the same content."""
 
     def fade(self, rows: int) -> None:
-        """Age by that many rows: what was seen counts less, if there is a half-life."""
+        """Age by a number of rows: with a half-life, everything seen counts less."""
 
     def stand_for(self, seen: int, weight: float) -> None:
-        """Count from now on for that many rows of that weight: what was taken is a sample."""
+        """Rescale: this sketch was built from a sample and now represents `seen` rows."""
 
-    def prepare(self, rows: Array) -> Part:
-        """The heavy half of an update; changes nothing."""
+    def prepare(self, rows: Array) -> Contribution:
+        """Do the heavy half of an update of rows (n, width); changes nothing."""
 
-    def absorb(self, part: Part) -> None:
-        """The other half."""
+    def absorb(self, contribution: Contribution) -> None:
+        """Do the other half of an update."""
 
     def update(self, rows: Array) -> None:
-        """Take rows (n, width)."""
+        """Add rows of shape (n, width)."""
 
     def merge(self, other: Self) -> None:
-        """Take all that another sketch has seen."""
+        """Add everything that another sketch has seen; a MergeError if the settings differ."""
+
+    def captured(self, basis: Array) -> float:
+        """Return the share of all energy in the span of orthonormal columns (width, k)."""
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
-        """The leading directions, or a RankError if there are not as many.
+        """Return `count` leading directions, and up to `extra` more as far as there are.
 
-        extra: that many more, as far as there are.
+        A RankError if the rows seen have fewer than `count` independent directions.
         """
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs to go on from here."""
+        """Return what `from_state` needs: arrays and plain values."""
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The sketch that `state` came from."""
+        """Return the sketch that `state` came from."""
 
 
-class Centre:
-    """The rows seen, what they count for and, if `tracked`, their running mean.
+class RunningMean:
+    """Number, weight and, if `tracked`, mean of the rows seen.
 
-    half_life: rows after which a row counts half; None: it counts 1 for ever.
+    Parameters
+    ----------
+    width : int
+        Number of columns of the rows.
+    like : array
+        The mean is held in the library and on the device of this array.
+    tracked : bool
+        Whether the mean follows the rows; otherwise it stays zero.
+    half_life : float, optional
+        Number of rows after which a row counts half.
     """
 
     def __init__(
@@ -132,13 +161,23 @@ class Centre:
         self.mean = zeros(width, like)
 
     def fading(self, rows: int) -> float:
-        """What a row counts for when that many have followed it."""
+        """Return what a row counts for when that many have followed it."""
         return 1.0 if self.half_life is None else 0.5 ** (rows / self.half_life)
 
-    def split(self, rows: Array, *, single: bool = False) -> Part:
-        """The mean of rows where it is tracked, and the rows relative to it, weighted by age.
+    def split(self, rows: Array, *, single: bool = False) -> Contribution:
+        """Split rows into their mean, where it is tracked, and the rows relative to it.
 
-        single: in the precision of the rows; otherwise in double precision.
+        Parameters
+        ----------
+        rows : array of shape (n, width)
+            One block of the stream.
+        single : bool, default False
+            Work in the precision of the rows; otherwise in double precision.
+
+        Returns
+        -------
+        Contribution
+            Its body holds the rows relative to the mean, weighted by age.
         """
         xp = array_namespace(rows)
         rows = rows if single else double(rows)
@@ -153,7 +192,7 @@ class Centre:
             rows = rows - xp.astype(mean, rows.dtype, copy=False)
         if weights is not None:
             rows = rows * xp.astype(xp.sqrt(weights), rows.dtype)[:, None]
-        return Part(count, total, mean, rows)
+        return Contribution(count, total, mean, rows)
 
     def _weights(self, rows: Array) -> Array | None:
         """(n,) what each row counts for at the end of the block, or None for 1."""
@@ -163,37 +202,57 @@ class Centre:
         ages = xp.arange(rows.shape[0] - 1, -1, -1, dtype=xp.float64, device=device(rows))
         return 0.5 ** (ages / self.half_life)
 
-    def absorb(self, part: Part) -> Array:
-        """Move to the common mean; gives the row (1, width) that makes the scatters add up.
+    def absorb(self, contribution: Contribution) -> Array:
+        """Move to the common mean, as in incremental PCA.
 
-        With weight n around a and c around b, the scatter around the common mean is the sum of
-        both plus n c / (n + c) (a - b)(a - b)'. The step of incremental PCA; no row where one side
-        is empty.
+        Parameters
+        ----------
+        contribution : Contribution
+            Rows, weight and mean of a block, or of another sketch.
+
+        Returns
+        -------
+        array of shape (0 or 1, width)
+            The row that makes the scatters add up: with weight n around a and c around b, the
+            scatter around the common mean is the sum of both plus n c / (n + c) (a - b)(a - b)'.
+            There is none where one side is empty.
         """
-        before, self.weight = self.weight, self.weight + part.weight
-        self.seen += part.rows
+        before, self.weight = self.weight, self.weight + contribution.weight
+        self.seen += contribution.rows
         if not (self.tracked and self.weight > 0):
             return self.mean[None, :][:0, :]
-        step = part.mean - self.mean
-        self.mean = self.mean + step * (part.weight / self.weight)
-        if not (before > 0 and part.weight > 0):
+        step = contribution.mean - self.mean
+        self.mean = self.mean + step * (contribution.weight / self.weight)
+        if not (before > 0 and contribution.weight > 0):
             return self.mean[None, :][:0, :]
-        return step[None, :] * (before * part.weight / self.weight) ** 0.5
+        return step[None, :] * (before * contribution.weight / self.weight) ** 0.5
 
     def state(self) -> dict[str, Any]:
         names = ("tracked", "half_life", "seen", "weight", "mean")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "Centre":
+    def from_state(cls, state: dict[str, Any]) -> "RunningMean":
         mean, half_life = state["mean"], state["half_life"]
         self = cls(mean.shape[0], mean, tracked=state["tracked"], half_life=half_life)
         self.seen, self.weight, self.mean = state["seen"], state["weight"], mean
         return self
 
 
-class Centred:
-    """What sketches around a running mean share; a sketch adds `_take` and `_scale`."""
+class CentredSketch:
+    """Base of sketches around a running mean; a subclass adds `_accumulate` and `_scale`.
+
+    Parameters
+    ----------
+    width : int
+        Number of columns of the rows.
+    like : array
+        The sketch is held in the library and on the device of this array.
+    centred : bool
+        Whether the rows are summarised relative to their mean.
+    half_life : float, optional
+        Number of rows after which a row counts half; at least 1.
+    """
 
     learns = True
 
@@ -205,57 +264,83 @@ class Centred:
         if half_life is not None:
             half_life = as_number(half_life, "half_life", least=1)
         self.half_life = half_life
-        self._centre = Centre(self.width, like, tracked=self.centred, half_life=half_life)
+        self._running = RunningMean(self.width, like, tracked=self.centred, half_life=half_life)
 
     @property
     def seen(self) -> int:
-        return self._centre.seen
+        return self._running.seen
 
     @property
     def weight(self) -> float:
-        return self._centre.weight
+        return self._running.weight
 
     @property
     def mean(self) -> Array:
-        return self._centre.mean
+        return self._running.mean
 
-    def prepare(self, rows: Array) -> Part:
-        return self._centre.split(rows)
+    def prepare(self, rows: Array) -> Contribution:
+        return self._running.split(rows)
 
-    def absorb(self, part: Part) -> None:
-        self.fade(part.rows)
-        self._add(part)
+    def absorb(self, contribution: Contribution) -> None:
+        self.fade(contribution.rows)
+        self._combine(contribution)
 
     def update(self, rows: Array) -> None:
         self.absorb(self.prepare(rows))
 
     def fade(self, rows: int) -> None:
-        factor = self._centre.fading(rows)
+        factor = self._running.fading(rows)
         if factor != 1:
-            self._centre.weight *= factor
+            self._running.weight *= factor
             self._scale(factor)
 
     def stand_for(self, seen: int, weight: float) -> None:
         if self.weight > 0:
             self._scale(weight / self.weight)
-        self._centre.seen, self._centre.weight = seen, weight
+        self._running.seen, self._running.weight = seen, weight
 
-    def _add(self, part: Part) -> None:
-        """Take a part at the same age."""
-        self._take(part, self._centre.absorb(part))
+    def copy(self) -> Self:
+        return self.from_state(self.state())
 
-    def _take(self, part: Part, shift: Array) -> None:
+    def _combine(self, contribution: Contribution) -> None:
+        """Add a contribution of the same age."""
+        self._accumulate(contribution, self._running.absorb(contribution))
+
+    def _accumulate(self, contribution: Contribution, correction: Array) -> None:
+        """Add the body, and the rows (0 or 1, width) that correct the mean."""
         raise NotImplementedError
 
     def _scale(self, factor: float) -> None:
+        """Multiply all squared lengths by a factor."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
         raise NotImplementedError
 
 
 def eigh(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and vectors of a symmetric matrix, whatever its range.
 
-    Where entries span hundreds of orders of magnitude, LAPACK's iteration may not converge; those
-    far below the rounding error of the largest are then taken for zero.
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+        Symmetric and finite.
+
+    Returns
+    -------
+    eigenvalues : array of shape (n,)
+        In ascending order.
+    vectors : array of shape (n, n)
+        One per column.
+
+    Notes
+    -----
+    Where entries span hundreds of orders of magnitude, LAPACK's iteration may not converge;
+    entries far below the rounding error of the largest then count as zero.
     """
     xp = array_namespace(matrix)
     try:
@@ -267,7 +352,27 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
 
 
 def check_rank(energies: Array, count: int, tolerance: float) -> int:
-    """The number of directions above rounding; fewer than `count` is an error."""
+    """Return the number of directions above rounding, of which at least `count` must exist.
+
+    Parameters
+    ----------
+    energies : array of shape (k,)
+        Of all directions that there may be.
+    count : int
+        Number of directions that are needed.
+    tolerance : float
+        Share of the largest energy below which there is nothing but rounding.
+
+    Returns
+    -------
+    int
+        Number of energies above the tolerance.
+
+    Raises
+    ------
+    RankError
+        If there are fewer than `count`.
+    """
     xp = array_namespace(energies)
     strongest = float(xp.max(energies)) if energies.shape[0] else 0.0
     rank = (
@@ -283,7 +388,20 @@ def check_rank(energies: Array, count: int, tolerance: float) -> int:
 
 
 def check_mergeable(left: object, right: object, *names: str) -> None:
-    """Refuse to merge what did not start from the same settings."""
+    """Refuse to merge two objects of different types or settings.
+
+    Parameters
+    ----------
+    left, right : object
+        What is to be merged.
+    *names : str
+        Attributes that must be equal in both.
+
+    Raises
+    ------
+    MergeError
+        If the types or one of the attributes differ.
+    """
     if type(left) is not type(right):
         kinds = f"{type(left).__name__} and {type(right).__name__}"
         raise MergeError(f"{kinds} do not merge: build both shards with the same settings")

@@ -6,10 +6,11 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
 from streambits.sketches.base import (
-    Centre,
-    Centred,
+    SMALLEST,
+    CentredSketch,
+    Contribution,
     Directions,
-    Part,
+    RunningMean,
     check_mergeable,
     check_rank,
     eigh,
@@ -18,23 +19,52 @@ from streambits.sketches.base import (
 EPS = float(np.finfo(np.float64).eps)
 
 
-class FrequentDirections(Centred):
+class FrequentDirections(CentredSketch):
     """B with 0 <= A'A - B'B <= certificate I, for any rows A in any order.
 
+    Parameters
+    ----------
+    width : int
+        Number of columns of the rows.
+    size : int
+        The l of the paper, at least 2; at most size - 1 directions survive a shrink.
+    spare : int, optional
+        Number of rows freed at a time. 1 is the paper to the letter; `size`, the default, is 20
+        times faster.
+    centred : bool, default True
+        Sketch the rows minus their mean, by one more row per block (exact, as in online PCA).
+    half_life : float, optional
+        Number of rows after which a row counts half; A then holds the weighted rows.
+    robust : bool, default True
+        Add half of all shrinkage back to the energies when they are read, which halves the error
+        of an energy. B and the certificate stay the same.
+    like : array, optional
+        The sketch is held in the library and on the device of this array; NumPy by default.
+
+    Notes
+    -----
     When the buffer is full, the `size`-th squared singular value is subtracted from all, which
     frees `spare` rows. The certificate is the sum of all that was subtracted, plus what rounding
     can add; it is at most ||A||_F^2 / size, and ||A - A_j||_F^2 / (size - j) for every j < size.
 
-    Memory (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare. With more
-    than `width` rows nothing is lost, so a larger size takes no more memory than width + 1 does.
-    width: columns of the rows; size: l, at most size - 1 directions survive a shrink;
-    spare: rows freed at a time, 1 is the paper to the letter, size (default) is 20 times faster;
-    centred: sketch the rows minus their mean, by one more row a block (exact, as in online PCA);
-    half_life: rows after which a row counts half (None: never); A is then the weighted rows;
-    robust: give back half of all shrinkage to the energies when they are read, which halves the
-    error of an energy; B and the certificate stay the same.
+    Memory is (size + spare - 1) x width; a row costs about width (size + spare)^2 / spare. With
+    more than `width` rows nothing is lost, so a larger size takes no more memory than width + 1.
 
-    Liberty, KDD 2013; Ghashami & Phillips, SODA 2014; robust: Luo et al., JMLR 2019.
+    References
+    ----------
+    Liberty, "Simple and Deterministic Matrix Sketching", KDD 2013. Ghashami & Phillips, "Relative
+    Errors for Deterministic Low-Rank Matrix Approximations", SODA 2014. Robust energies: Luo et
+    al., "Robust Frequent Directions with Application in Online Learning", JMLR 2019.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 8)) * np.arange(8, 0, -1)
+    >>> sketch = FrequentDirections(8, 6)
+    >>> sketch.update(rows)
+    >>> sketch.seen, sketch.directions(2).vectors.shape
+    (1000, (8, 2))
+    >>> bool(0 < sketch.certificate < (rows**2).sum() / 6)
+    True
     """
 
     def __init__(
@@ -99,6 +129,11 @@ class FrequentDirections(Centred):
         """The sum of all that was subtracted, without the allowance for rounding."""
         return self._shrinkage
 
+    def captured(self, basis: Array) -> float:
+        """The share of all energy in the span of orthonormal columns (width, k)."""
+        xp, rows = array_namespace(basis), self.matrix
+        return float(xp.sum((rows @ basis) ** 2)) / max(float(xp.sum(rows**2)), SMALLEST)
+
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         """Directions of B; half of all shrinkage is added back to the energies if `robust`."""
         energies, turned = _svd(self.matrix)
@@ -108,9 +143,9 @@ class FrequentDirections(Centred):
         vectors = xp.linalg.qr(turned[:count, :].T)[0]  # orthonormal also where s_i is tiny
         return Directions(vectors, (energies[:count] + back) / self.weight)
 
-    def _take(self, part: Part, shift: Array) -> None:
-        self._insert(part.body)
-        self._insert(shift)
+    def _accumulate(self, contribution: Contribution, correction: Array) -> None:
+        self._insert(contribution.body)
+        self._insert(correction)
 
     def _scale(self, factor: float) -> None:
         self._buffer *= factor**0.5
@@ -120,7 +155,7 @@ class FrequentDirections(Centred):
     def merge(self, other: Self) -> None:
         """Stack and shrink: the certificates add up."""
         check_mergeable(self, other, "width", "size", "spare", "centred", "half_life", "robust")
-        self._add(Part(other.seen, other.weight, other.mean, other.matrix))
+        self._combine(Contribution(other.seen, other.weight, other.mean, other.matrix))
         self._shrinkage += other._shrinkage
         self._rounding += other._rounding
 
@@ -143,12 +178,9 @@ class FrequentDirections(Centred):
             like=self._buffer,
         )
 
-    def copy(self) -> Self:
-        return self.from_state(self.state())
-
     def state(self) -> dict[str, Any]:
         return {
-            "centre": self._centre.state(),
+            "centre": self._running.state(),
             "size": self.size,
             "spare": self.spare,
             "robust": self.robust,
@@ -160,19 +192,22 @@ class FrequentDirections(Centred):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        centre = Centre.from_state(state["centre"])
+        running = RunningMean.from_state(state["centre"])
         self = cls(
-            centre.mean.shape[0],
+            running.mean.shape[0],
             state["size"],
             state["spare"],
-            centred=centre.tracked,
-            half_life=centre.half_life,
+            centred=running.tracked,
+            half_life=running.half_life,
             robust=state["robust"],
             like=state["buffer"],
         )
-        self._centre, self._buffer, self._filled = centre, state["buffer"], state["filled"]
-        self._shrinkage, self._rounding = state["shrinkage"], state["rounding"]
+        self._restore(state, running)
         return self
+
+    def _restore(self, state: dict[str, Any], running: RunningMean) -> None:
+        self._running, self._buffer, self._filled = running, state["buffer"], state["filled"]
+        self._shrinkage, self._rounding = state["shrinkage"], state["rounding"]
 
 
 def _svd(rows: Array) -> tuple[Array, Array]:

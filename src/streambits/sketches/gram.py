@@ -13,24 +13,50 @@ from streambits._arrays import (
     nbytes,
     zeros,
 )
-from streambits.sketches.base import Centre, Centred, Directions, Part, check_mergeable, check_rank
+from streambits.sketches.base import (
+    SMALLEST,
+    CentredSketch,
+    Contribution,
+    Directions,
+    RunningMean,
+    check_mergeable,
+    check_rank,
+)
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 EPS32 = float(np.finfo(np.float32).eps)
-MOST = 1024  # columns up to which looking pays
+MOST = 1024  # columns up to which the test of precision pays
 
 
-class Gram(Centred):
+class Gram(CentredSketch):
     """A'A itself, summed in double precision: exact, certificate 0.
 
-    Memory width^2; a row costs width^2 / 2 multiplications. Cheaper than Frequent Directions
+    Parameters
+    ----------
+    width : int
+        Number of columns of the rows.
+    centred : bool, default True
+        Sum around the mean.
+    half_life : float, optional
+        Number of rows after which a row counts half.
+    single : bool, default False
+        Multiply float32 rows in single precision, block by block, and sum the blocks in double:
+        twice as fast, and the certificate is then a bound on the rounding. `single_suffices` says
+        whether that does any harm.
+    like : array, optional
+        The sketch is held in the library and on the device of this array; NumPy by default.
+
+    Notes
+    -----
+    Memory is width^2; a row costs width^2 / 2 multiplications. Cheaper than Frequent Directions
     while the features are few (`sketches.auto`).
 
-    width: columns of the rows; centred: sum around the mean; half_life: rows after which a row
-    counts half (None: never).
-    single: multiply float32 rows in single precision, block by block, and sum the blocks in
-    double: twice as fast, and the certificate is then a bound on the rounding
-    (`single_suffices` tells whether that does any harm).
+    Examples
+    --------
+    >>> sketch = Gram(2)
+    >>> sketch.update(np.array([[0.0, 1.0], [4.0, 1.0]]))
+    >>> sketch.matrix.tolist(), sketch.mean.tolist(), sketch.directions(1).energies.tolist()
+    ([[8.0, 0.0], [0.0, 0.0]], [2.0, 1.0], [4.0])
     """
 
     def __init__(
@@ -69,48 +95,54 @@ class Gram(Centred):
             like=self._sum,
         )
 
-    def copy(self) -> Self:
-        return self.from_state(self.state())
-
-    def prepare(self, rows: Array) -> Part:
-        part = self._centre.split(rows, single=self.single)
-        scatter = double(part.body.T @ part.body)
+    def prepare(self, rows: Array) -> Contribution:
+        found = self._running.split(rows, single=self.single)
+        scatter = double(found.body.T @ found.body)
         if self.single and self.centred:  # the mean was rounded before it was subtracted
-            off = part.mean - double(array_namespace(rows).astype(part.mean, rows.dtype))
-            scatter -= part.weight * off[:, None] * off[None, :]
-        return part._replace(body=scatter)
+            off = found.mean - double(array_namespace(rows).astype(found.mean, rows.dtype))
+            scatter -= found.weight * off[:, None] * off[None, :]
+        return found._replace(body=scatter)
 
-    def _take(self, part: Part, shift: Array) -> None:
-        self._sum += part.body
-        if shift.shape[0]:
-            self._sum += shift.T @ shift
+    def _accumulate(self, contribution: Contribution, correction: Array) -> None:
+        self._sum += contribution.body
+        if correction.shape[0]:
+            self._sum += correction.T @ correction
         if self.single:  # a sum of n products errs by about sqrt(n) units of its length
-            self._rounding += part.rows**0.5 * EPS32 * _trace(part.body)
+            self._rounding += contribution.rows**0.5 * EPS32 * _trace(contribution.body)
 
     def _scale(self, factor: float) -> None:
         self._sum *= factor
         self._rounding *= factor
 
     def merge(self, other: Self) -> None:
+        """Add the sums: exact, as if all rows had come to one sketch."""
         check_mergeable(self, other, "width", "centred", "half_life", "single")
         rounding = self._rounding + other._rounding
-        self._add(Part(other.seen, other.weight, other.mean, other._sum))
+        self._combine(Contribution(other.seen, other.weight, other.mean, other._sum))
         self._rounding = rounding
 
     @property
     def matrix(self) -> Array:
-        """(width, width): A'A of all rows seen."""
+        """A'A of all rows seen, of shape (width, width)."""
         return array_namespace(self._sum).asarray(self._sum, copy=True)
 
+    def captured(self, basis: Array) -> float:
+        """The share of all energy in the span of orthonormal columns (width, k)."""
+        xp = array_namespace(basis)
+        return float(xp.sum(basis * (self._sum @ basis))) / max(_trace(self._sum), SMALLEST)
+
     def directions(self, count: int, *, extra: int = 0) -> Directions:
-        energies, vectors = _leading(self._sum, min(count + extra, self.width))
+        return self._directions_of(self._sum, count, extra)
+
+    def _directions_of(self, matrix: Array, count: int, extra: int) -> Directions:
+        energies, vectors = _leading(matrix, min(count + extra, self.width))
         tolerance = self.width * float(np.finfo(np.float64).eps)
         rank = check_rank(energies, count, tolerance)
         return Directions(vectors[:, :rank], energies[:rank] / self.weight)
 
     def state(self) -> dict[str, Any]:
         return {
-            "centre": self._centre.state(),
+            "centre": self._running.state(),
             "single": self.single,
             "rounding": self._rounding,
             "sum": array_namespace(self._sum).asarray(self._sum, copy=True),
@@ -118,23 +150,37 @@ class Gram(Centred):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        centre = Centre.from_state(state["centre"])
+        running = RunningMean.from_state(state["centre"])
         self = cls(
-            centre.mean.shape[0],
-            centred=centre.tracked,
-            half_life=centre.half_life,
+            running.mean.shape[0],
+            centred=running.tracked,
+            half_life=running.half_life,
             single=state["single"],
             like=state["sum"],
         )
-        self._centre, self._sum, self._rounding = centre, state["sum"], state["rounding"]
+        self._restore(state, running)
         return self
+
+    def _restore(self, state: dict[str, Any], running: RunningMean) -> None:
+        self._running, self._sum, self._rounding = running, state["sum"], state["rounding"]
 
 
 def single_suffices(rows: Array, count: int) -> bool:
     """Whether products in single precision leave the leading directions of such rows intact.
 
-    rows: (n, width) feature rows. True if the energy of direction `count` is at least 1e-5 of the
-    total: rounding in single precision moves energies by about 1e-8 of it.
+    Parameters
+    ----------
+    rows : array of shape (n, width)
+        Feature rows like those to come.
+    count : int
+        Number of directions that will be read.
+
+    Returns
+    -------
+    bool
+        True if the energy of direction `count` is at least 1e-5 of the total: rounding in single
+        precision moves energies by about 1e-8 of it. False for rows in double precision and for
+        more than 1024 columns.
     """
     xp = array_namespace(rows)
     if rows.dtype != xp.float32 or not count <= rows.shape[1] <= MOST:

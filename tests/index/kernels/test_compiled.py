@@ -152,7 +152,7 @@ def test_nothing_needs_a_folder_that_can_be_written(package):
     assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
     assert err.count("NUMBA_CACHE_DIR") == 1
     assert len(err.splitlines()) == 1
-    code, out, err = run("import streambits.cli.main", home="/dev/null", package=package)
+    code, out, err = run("import streambits.cli.app", home="/dev/null", package=package)
     assert (code, out, err) == (0, "", "")
 
 

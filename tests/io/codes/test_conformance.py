@@ -3,7 +3,7 @@
 import pytest
 
 from streambits.checks import sinks as checks
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.io.codes import open_sink
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
@@ -26,7 +26,7 @@ def test_files(kind, options, check, places, codes):
     if kind == "faiss":
         pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
     count = 60 if options.get("rows") == 1 else len(codes)
-    run((check,), places(kind, **options), codes[:count])
+    run_checks((check,), places(kind, **options), codes[:count])
 
 
 @pytest.mark.parametrize("rows", [65536, 100])
@@ -42,4 +42,4 @@ def test_postgres(check, rows, postgres_url, table, codes):
         ask("DROP TABLE IF EXISTS TABLE_")
         return lambda: open_sink(f"{postgres_url}?table={name}", 20, rows=rows), held
 
-    run((check,), place, codes)
+    run_checks((check,), place, codes)

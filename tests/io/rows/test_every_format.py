@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits.checks._compare import run
+from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import StreambitsError
 from streambits.io import protocols as connect
@@ -58,7 +58,7 @@ def test_every_source_passes_the_kit(write, tmp_path, kind):
     _, parts = tables(kind, [20, 0, 15], 3, 6, 0)
     for number, part in enumerate(parts):
         write(tmp_path / f"{number}-{kind}", part)
-    run(CHECKS, lambda: open_source(str(tmp_path), rows=8))
+    run_checks(CHECKS, lambda: open_source(str(tmp_path), rows=8))
     assert isinstance(open_source(str(tmp_path)), connect.Source)
 
 
@@ -72,7 +72,7 @@ def test_every_bad_row_is_told_by_its_file_and_place(write, gather, tmp_path, ki
     line = ":6" if kind in ("header.csv", "a.tsv", "a.csv.gz") else ":5"
     place = ", record 4" if kind == "a.fvecs" else line if is_text(kind) else ", row 4"
     assert reject.where == path + place
-    assert reject.reason in ("number 2 of 3 is NaN", "column 'c1' is NaN")
+    assert reject.reason in ("value 2 of 3 is NaN", "column 'c1' is NaN")
     assert "nan" in reject.text.lower()
     assert ids == [0, 1, 2, 3, 5, 6, 7, 8]
 

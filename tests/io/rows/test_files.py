@@ -1,10 +1,14 @@
+import gzip
+import json
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import feather, parquet
 
 from streambits.errors import InputError, StorageError
-from streambits.io.rows import open_source
+from streambits.io.rows import arrow, npy, open_source, text, vecs
 
 
 @pytest.fixture
@@ -110,7 +114,7 @@ def test_rows_are_numbered_through_all_files(tmp_path, gather):
 )
 def test_offsets_of_something_else(tmp_path, offset):
     (tmp_path / "1.csv").write_text("1\n")
-    with pytest.raises(InputError, match="is no offset of"):
+    with pytest.raises(InputError, match="is not an offset of"):
         list(open_source(str(tmp_path / "1.csv")).read(offset))
 
 
@@ -123,7 +127,7 @@ def test_a_file_that_has_become_shorter(write, tmp_path, name):
     *_, last = open_source(path).read()
     assert list(open_source(path).read(last.offset)) == []
     write(path, np.ones((5, 2), np.float32))
-    with pytest.raises((StorageError, InputError), match=r"no offset|ends before the place"):
+    with pytest.raises((StorageError, InputError), match=r"not an offset|ends before the place"):
         list(open_source(path).read(last.offset))
 
 
@@ -135,3 +139,101 @@ def test_a_broken_file_is_found_when_it_is_reached(tmp_path):
     with pytest.raises(StorageError, match=r"2.npy cannot be read as .npy"):
         next(chunks)
     assert open_source(str(tmp_path)).length is None
+
+
+TABLES = {
+    "a.csv": lambda path, table: path.write_text(lines_of(table, ",")),
+    "a.tsv": lambda path, table: path.write_text(lines_of(table, "\t")),
+    "a.csv.gz": lambda path, table: path.write_bytes(gzip.compress(lines_of(table, ",").encode())),
+    "a.parquet": lambda path, table: parquet.write_table(pa.table(table), path),
+    "a.feather": lambda path, table: feather.write_feather(pa.table(table), path),
+    "a.jsonl": lambda path, table: path.write_text(
+        "".join(json.dumps(dict(zip(table, row, strict=True))) + "\n" for row in rows_of(table))
+    ),
+}
+
+
+def rows_of(table):
+    return list(zip(*table.values(), strict=True))
+
+
+def lines_of(table, mark):
+    return "".join(mark.join(map(str, row)) + "\n" for row in [list(table), *rows_of(table)])
+
+
+@pytest.fixture(params=TABLES)
+def saved(request, tmp_path):
+    """saved(table): a file with these columns, in every format where they have names."""
+
+    def saved(table):
+        TABLES[request.param](tmp_path / request.param, table)
+        return str(tmp_path / request.param)
+
+    return saved
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "Ids"])
+def test_a_column_of_ids_is_not_taken_for_a_coordinate(saved, gather, name):
+    path = saved({"a": [1, 3], name: [70, 80], "b": [2, 4]})
+    with pytest.raises(InputError) as caught:
+        list(open_source(path).read())
+    for remedy in (path, f"ids={name!r}", f"--ids {name}", "columns=[...]", "--columns"):
+        assert remedy in str(caught.value)
+    ids, rows, _ = gather(open_source(path, ids=name).read())
+    assert (ids, rows.tolist()) == ([70, 80], [[1, 2], [3, 4]])
+    ids, rows, _ = gather(open_source(path, columns=["a", "b"]).read())
+    assert (ids, rows.tolist()) == ([0, 1], [[1, 2], [3, 4]])
+    _, rows, _ = gather(open_source(path, columns=["a", name]).read())  # who says so may
+    assert rows.tolist() == [[1, 70], [3, 80]]
+
+
+@pytest.mark.parametrize("name", ["label", "Labels", "target", "CLASS"])
+def test_a_column_of_labels_is_not_taken_for_a_coordinate(saved, gather, name):
+    path = saved({"key": [7, 8], "a": [1, 3], "b": [2, 4], name: [0, 1]})
+    for options in ({}, {"ids": "key"}):
+        with pytest.raises(InputError, match=rf"column '{name}', .*columns=\[...\]") as caught:
+            list(open_source(path, **options).read())
+        assert "--ids" not in str(caught.value)
+    ids, rows, _ = gather(open_source(path, ids="key", columns=["a", "b"]).read())
+    assert (ids, rows.tolist()) == ([7, 8], [[1, 2], [3, 4]])
+
+
+def test_names_that_only_begin_like_that_are_coordinates(saved, gather):
+    path = saved({"idle": [1], "label_1": [2], "width": [3]})
+    assert gather(open_source(path).read())[1].tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.jsonl"])
+def test_beside_a_column_of_lists_other_columns_do_not_matter(tmp_path, gather, name):
+    TABLES[name](tmp_path / name, {"id": [7, 8], "v": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
+    path = str(tmp_path / name)
+    assert gather(open_source(path).read())[1].tolist() == [[1, 2], [3, 4]]
+    assert gather(open_source(path, ids="id").read())[0] == [7, 8]
+
+
+OURS = (AttributeError, KeyError, TypeError, ValueError, IndexError, RuntimeError)
+
+
+@pytest.mark.parametrize("error", OURS)
+def test_a_mistake_of_ours_is_not_reported_as_a_damaged_file(
+    write, tmp_path, monkeypatch, kind, error
+):
+    path = write(tmp_path / kind, np.ones((5, 3), np.float32))
+
+    def wrong(*_, **__):
+        raise error("our mistake")
+
+    for module in (arrow, npy, text, vecs):
+        for name in ("_sift_table", "sift_array", "sift"):
+            monkeypatch.setattr(module, name, wrong, raising=False)
+    with pytest.raises(error, match="our mistake"):
+        list(open_source(path).read())
+
+
+def test_what_the_system_says_of_a_file_is_told(tmp_path, monkeypatch, write, kind):
+    path = write(tmp_path / kind, np.ones((5, 3), np.float32))
+    source = open_source(path)
+    os.unlink(path)
+    os.mkdir(path)
+    with pytest.raises(StorageError, match=f"{kind} cannot be read"):
+        list(source.read())

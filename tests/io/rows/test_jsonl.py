@@ -7,25 +7,25 @@ from hypothesis import strategies as st
 
 from streambits.errors import InputError
 from streambits.io.rows import open_source
-from streambits.io.rows.jsonl import Values
-from streambits.io.rows.parts import Layout, Options
-from streambits.io.rows.text import parse
+from streambits.io.rows.files import Layout, ReadOptions
+from streambits.io.rows.jsonl import JsonParser
+from streambits.io.rows.text import parse_lines
 
 BAD = {
-    "[1]": "1 number, where 2 belong",
-    "[1,2,3]": "3 numbers, where 2 belong",
-    "[true,1]": "number 1 of 2 is True, which is no number",
-    '["1",1]': "number 1 of 2 is '1', which is no number",
-    "[null,2]": "number 1 of 2 is missing",
-    "[NaN,1]": "number 1 of 2 is NaN",
-    "[1,-Infinity]": "number 2 of 2 is -inf",
-    "[1,1e999]": "number 2 of 2 is inf",
-    "[[1],2]": "number 1 of 2 is [1], which is no number",
-    "nope": "it is no JSON: Expecting value: line 1 column 1 (char 0)",
-    "[01,1]": "it is no JSON: Expecting ',' delimiter: line 1 column 3 (char 2)",
-    "[1,2],[3,4]": "it is no JSON: Extra data: line 1 column 6 (char 5)",
-    "{}": "{} is no list of numbers",
-    "[" * 10**5: "it is no JSON: it is nested too deep",
+    "[1]": "expected 2 values, got 1",
+    "[1,2,3]": "expected 2 values, got 3",
+    "[true,1]": "value 1 of 2 is True, which is not a number",
+    '["1",1]': "value 1 of 2 is '1', which is not a number",
+    "[null,2]": "value 1 of 2 is missing",
+    "[NaN,1]": "value 1 of 2 is NaN",
+    "[1,-Infinity]": "value 2 of 2 is -inf",
+    "[1,1e999]": "value 2 of 2 is inf",
+    "[[1],2]": "value 1 of 2 is [1], which is not a number",
+    "nope": "it is not JSON: Expecting value: line 1 column 1 (char 0)",
+    "[01,1]": "it is not JSON: Expecting ',' delimiter: line 1 column 3 (char 2)",
+    "[1,2],[3,4]": "it is not JSON: Extra data: line 1 column 6 (char 5)",
+    "{}": "{} is not a list of numbers",
+    "[" * 10**5: "it is not JSON: it is nested too deep",
 }
 
 
@@ -68,8 +68,8 @@ def test_a_list_in_an_object_with_ids(read):
     assert (ids, rows.tolist()) == ([3, -5], [[1, 2], [3, 4]])
     assert [reject.reason for reject in rejects] == [
         "it has no 'id'",
-        "the id 4.5 is no whole number of 64 bits",
-        "the id 9223372036854775808 is no whole number of 64 bits",
+        "the id 4.5 is not a 64-bit integer",
+        "the id 9223372036854775808 is not a 64-bit integer",
         "the row is missing",
         "it has no 'v'",
         "it has no 'v'",
@@ -82,7 +82,7 @@ def test_numbers_in_an_object(read):
     assert (ids, rows.tolist()) == ([0, 1], [[1, 2], [3, 4]])
     assert [reject.reason for reject in rejects] == [
         "it has no 'b'",
-        "column 'b' is 'x', which is no number",
+        "column 'b' is 'x', which is not a number",
     ]
     assert read("a.jsonl", content, columns=["b"])[1].tolist() == [[2], [4]]
     assert len(read("a.jsonl", content, columns=["nowhere"])[2]) == 4
@@ -96,6 +96,14 @@ def test_the_first_good_line_says_what_a_row_is(tmp_path, gather):
     assert (ids, rows.tolist(), len(rejects)) == ([3, 4], [[1, 2], [3, 4]], 4)
     rest = gather(open_source(str(path)).read(chunks[4].offset))
     assert (rest[0], [reject.where for reject in rest[2]]) == ([], [f"{path}:7"])
+
+
+@pytest.mark.parametrize("bad", ['{"id": 6, "v": null}', '{"id": 6}', '{"id": 6, "v": [1, "x"]}'])
+def test_the_id_of_a_bad_line_is_not_the_row(read, bad):
+    content = f'{bad}\n{{"id": 7, "v": [1, 2]}}\n'
+    ids, rows, (reject,) = read("a.jsonl", content)
+    assert (ids, rows.tolist(), reject.text) == ([1], [[1, 2]], bad)
+    assert read("a.jsonl", content, ids="id")[0] == [7]
 
 
 def test_a_file_with_no_good_line_before_one_that_has(tmp_path, gather):
@@ -119,9 +127,9 @@ PIECES = st.sampled_from(["[1,2]", "[3,4.5]", "[1", "2]", "[1,2],[3,4]", "[[1,2]
 @given(st.lists(PIECES, min_size=1, max_size=12))
 def test_a_line_is_good_or_bad_by_itself(lines):
     lines = [line.encode() for line in lines]
-    parser, layout = Values("a.jsonl", Options()), Layout(2, "a.jsonl", None, True)
-    together, _ = parse(parser, lines, layout, ids=False)
-    alone = np.concatenate([parse(parser, [line], layout, ids=False)[0] for line in lines])
+    parser, layout = JsonParser("a.jsonl", ReadOptions()), Layout(2, "a.jsonl", None, True)
+    together, _ = parse_lines(parser, lines, layout, ids=False)
+    alone = np.concatenate([parse_lines(parser, [line], layout, ids=False)[0] for line in lines])
     for rows in (together, alone):
         rows[~np.isfinite(rows).all(axis=1)] = np.nan
     assert np.array_equal(together, alone, equal_nan=True)

@@ -32,7 +32,7 @@ def all_of(chunks):
 
 def test_a_topic_is_read_in_order_and_again_from_any_offset(kafka_cluster):
     name = kafka_cluster.new(payloads(50))
-    source = KafkaSource.from_url(f"{kafka_cluster.url}/{name}", batch=8)
+    source = KafkaSource.from_url(f"{kafka_cluster.url}/{name}", rows=8)
     assert isinstance(source, Source)
     assert (source.lag, source.length) == (None, None)
     chunks = list(source.read())
@@ -48,7 +48,7 @@ def test_a_topic_is_read_in_order_and_again_from_any_offset(kafka_cluster):
 
 def test_partitions_are_read_one_after_the_other_in_rounds(kafka_cluster):
     name = kafka_cluster.new(payloads(20), [], payloads(12))
-    source = KafkaSource(kafka_cluster.servers, name, batch=7)
+    source = KafkaSource(kafka_cluster.servers, name, rows=7)
     ids = [*range(20), *((2 << 48) + i for i in range(12))]
     chunks = source.read()
     first = next(chunks)
@@ -73,9 +73,9 @@ def test_what_is_no_row_is_rejected_with_its_place(kafka_cluster):
     assert rows == [[1, 2], [3, 4]]
     assert [r.where for r in rejects] == [f"{name}, partition 1, offset {i}" for i in (1, 2, 4)]
     assert [r.reason[:20] for r in rejects] == [
-        "it is no JSON: Expec",
+        "it is not JSON: Expe",
         "the message is empty",
-        "1 number, where 2 be",
+        "expected 2 values, g",
     ]
 
 
@@ -90,7 +90,7 @@ def test_following_goes_on_until_it_is_idle(kafka_cluster):
 
 def test_messages_removed_before_they_were_read_are_a_reject(kafka_cluster):
     name = kafka_cluster.new(payloads(40))
-    source = KafkaSource(kafka_cluster.servers, name, batch=10)
+    source = KafkaSource(kafka_cluster.servers, name, rows=10)
     first = next(source.read())
     kafka_cluster.cut(name, 0, 30)
     ids, _, rejects = all_of(source.read(first.offset))
@@ -114,7 +114,7 @@ def test_another_topic_of_the_same_name_is_noticed(kafka_cluster):
 
 def test_a_broker_that_comes_back_is_read_on_from(kafka_cluster):
     name = kafka_cluster.new(payloads(20_000), payloads(10))
-    chunks = KafkaSource(kafka_cluster.servers, name, batch=500).read()
+    chunks = KafkaSource(kafka_cluster.servers, name, rows=500).read()
     found = [next(chunks), next(chunks)]
     kafka_cluster.stop()
     back = threading.Timer(1, kafka_cluster.start)
@@ -308,6 +308,12 @@ def test_an_end_that_has_moved_on_does_not_skip_what_came_since(fake):
     *_, last = source.read({"next": {"0": 0}, "end": {"0": 20}, "columns": 2})
     assert last.offset["next"] in ({"0": 15}, {"0": 20})
     assert all_of(source.read({**last.offset, "next": {"0": 20}}))[0] == list(range(20, 25))
-    link = kafka._Link(source, {0: 15})
-    link._sorted_out([link._consumer.message(0, 25, end)], 0, 20)
+    link = kafka._TopicConsumer(source, {0: 15})
+    link._sort_out([link._consumer.message(0, 25, end)], 0, 20)
     assert link.places == {0: 20}
+
+
+@pytest.mark.parametrize("offset", ["no", [1, 2], {"no": "offset"}, {"next": 5, "end": 7}])
+def test_offsets_of_something_else(offset):
+    with pytest.raises(InputError, match=r"is not an offset of kafka://host/topic"):
+        next(KafkaSource("host", "topic").read(offset))

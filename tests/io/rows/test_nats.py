@@ -38,7 +38,7 @@ def all_of(chunks):
 
 def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
     name = nats_server.new(payloads(100))
-    source = NatsSource(nats_server.url, name, batch=7)
+    source = NatsSource(nats_server.url, name, rows=7)
     assert isinstance(source, Source)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
@@ -54,7 +54,7 @@ def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
 
 def test_reading_ends_where_the_stream_ended_when_it_began(nats_server):
     name = nats_server.new(payloads(20))
-    source = NatsSource(nats_server.url, name, batch=10)
+    source = NatsSource(nats_server.url, name, rows=10)
     chunks = source.read()
     first = next(chunks)
     nats_server.publish(name, payloads(5))
@@ -79,25 +79,25 @@ def test_a_subject_is_read_alone_and_goes_on_behind_others(nats_server):
 
 def test_what_is_no_row_is_rejected_with_its_place(nats_server):
     bad = [
-        (b"[1, 2", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
+        (b"[1, 2", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
         (b"", "empty"),
-        (b"[1, 2]", "2 numbers, where 3 belong"),
-        (b"[1, NaN, 2]", "number 2 of 3 is NaN"),
-        (b"[1, 2, -1e999]", "number 3 of 3 is -inf"),
+        (b"[1, 2]", "expected 3 values, got 2"),
+        (b"[1, NaN, 2]", "value 2 of 3 is NaN"),
+        (b"[1, 2, -1e999]", "value 3 of 3 is -inf"),
         (b"[1, 2, 1e200]", "1e.200, too large"),
-        (b"[1, 2, true]", "number 3 of 3 is True, which is no"),
-        (b'[1, 2, "3"]', "number 3 of 3 is '3', which is no"),
-        (b"7", "7 is no list of numbers"),
+        (b"[1, 2, true]", "value 3 of 3 is True, which is not a number"),
+        (b'[1, 2, "3"]', "value 3 of 3 is '3', which is not a number"),
+        (b"7", "7 is not a list of numbers"),
         (b'{"rows": [1, 2, 3]}', "no 'row', but rows"),
-        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is no whole number"),
+        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is not a 64-bit integer"),
         (b'{"id": 9223372036854775808, "row": [1, 2, 3]}', "the id 9223372036854775808"),
-        (b"[" * 100_000, "no JSON"),
-        (b"[1, 2, 1" + b"0" * 400 + b"]", "number 3 of 3 is inf"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1, 2, 1" + b"0" * 400 + b"]", "value 3 of 3 is inf"),
     ]
     good = [b"[1, 2, 3]", b'{"id": -5, "row": [4, 5, 6]}', b'{"row": [7, 8, 9]}']
     name = nats_server.new([*good[:2], *(message for message, _ in bad), good[2]])
-    source = NatsSource(nats_server.url, name, batch=4)
+    source = NatsSource(nats_server.url, name, rows=4)
     chunks = list(source.read())
     ids, rows, rejects = all_of(chunks)
     assert ids == [1, -5, 18]
@@ -118,8 +118,8 @@ def test_raw_numbers_and_other_names(nats_server):
     assert chunk.rows.dtype == np.float32
     assert np.array_equal(chunk.rows, rows)
     assert [r.reason for r in chunk.rejects] == [
-        "5 bytes are no whole number of 4-byte numbers",
-        "2 numbers, where 3 belong",
+        "5 bytes are not a whole number of 4-byte numbers",
+        "expected 3 values, got 2",
     ]
     name = nats_server.new([b'{"key": 3, "v": [1.5]}'])
     chunk = next(NatsSource(nats_server.url, name, id_key="key", row_key="v").read())
@@ -142,7 +142,7 @@ def test_following_goes_on_until_it_is_idle(nats_server):
 
 def test_messages_removed_before_they_were_read_are_a_reject(nats_server):
     name = nats_server.new(payloads(30))
-    source = NatsSource(nats_server.url, name, batch=10)
+    source = NatsSource(nats_server.url, name, rows=10)
     first = next(source.read())
     nats_server.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=26))
     ids, _, rejects = all_of(source.read(first.offset))
@@ -173,7 +173,7 @@ def test_another_stream_of_the_same_name_is_noticed(nats_server):
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
     name = nats_server.new(payloads(60))
-    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    chunks = NatsSource(nats_server.url, name, rows=10).read()
     found = [next(chunks), next(chunks)]
     nats_server.stop(hard=hard)
     back = threading.Timer(1, nats_server.start)
@@ -185,7 +185,7 @@ def test_a_server_that_comes_back_is_read_on_from(nats_server, hard):
 
 def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
     name = nats_server.new(payloads(30))
-    source = NatsSource(nats_server.url, name, batch=10, retry_seconds=1)
+    source = NatsSource(nats_server.url, name, rows=10, retry_seconds=1)
     chunks = source.read()
     first = next(chunks)
     nats_server.stop()
@@ -207,7 +207,7 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(nats_server, caplog):
 
 def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
     name = nats_server.new(payloads(30))
-    chunks = NatsSource(nats_server.url, name, batch=10).read()
+    chunks = NatsSource(nats_server.url, name, rows=10).read()
     first = next(chunks)
 
     async def forget(jetstream, _):
@@ -355,7 +355,7 @@ def fake(monkeypatch):
         async def connect(_):
             return link
 
-        monkeypatch.setattr(module._Reader, "_connect", connect)
+        monkeypatch.setattr(module._StreamConsumer, "_connect", connect)
         return NatsSource("nats://host", "rows"), link
 
     return of
@@ -372,3 +372,9 @@ def test_the_client_has_no_limit_of_its_own_above_which_it_drops_messages(fake):
     source, link = fake(20)
     assert all_of(source.read())[0] == list(range(1, 21))
     assert (link.opened, link.limit) == (1, 0)
+
+
+@pytest.mark.parametrize("offset", ["no", [1, 2], {"no": "offset"}, {"next": {}, "end": {}}])
+def test_offsets_of_something_else(offset):
+    with pytest.raises(InputError, match=r"is not an offset of nats://host/rows"):
+        next(NatsSource("nats://host", "rows").read(offset))

@@ -39,7 +39,7 @@ def test_records_before_a_wrong_one_are_handed_out(tmp_path, gather, drain, cont
 
 @pytest.mark.parametrize("content", [b"\1", b"\0\0\0\0", b"\xff" * 40, b"\xff\xff\xff\x7f" * 9])
 def test_heads_that_are_no_length(read, content):
-    with pytest.raises(StorageError, match=r"a.fvecs is no file of vectors: record 0"):
+    with pytest.raises(StorageError, match=r"a.fvecs is not a file of vectors: record 0"):
         read("a.fvecs", content)
 
 
@@ -63,7 +63,7 @@ def test_a_record_that_is_longer_than_its_file_is_refused(tmp_path, name, width)
 
 def test_chunks_are_bounded_by_bytes(write, tmp_path, monkeypatch):
     rows = np.arange(300, dtype=np.float32).reshape(30, 10) % 200
-    monkeypatch.setattr("streambits.io.rows.handles.CHUNK", 180)
+    monkeypatch.setattr("streambits.io.rows.inputs.LARGEST_BATCH", 180)
     for name, count in (("a.fvecs", 4), ("a.bvecs", 3)):
         write(tmp_path / name, rows)
         chunks = list(open_source(str(tmp_path / name)).read())

@@ -1,116 +1,200 @@
-"""Sources: rows out of files and standard input, one file of code a format."""
+"""Sources: rows out of files, standard input and brokers. `open_source` opens any of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError
 from streambits.io.protocols import Source
-from streambits.io.rows.arrow import Arrow
-from streambits.io.rows.comma import Csv
-from streambits.io.rows.files import Files
-from streambits.io.rows.handles import Handle, OnDisk
+from streambits.io.rows.arrow import Arrow, Parquet
+from streambits.io.rows.csv import Csv
+from streambits.io.rows.files import FileReader, FileSource, ReadOptions, expand
+from streambits.io.rows.inputs import DiskFile, Input, StandardInput
 from streambits.io.rows.jsonl import JsonLines
-from streambits.io.rows.npy import Npy
-from streambits.io.rows.npz import Npz
-from streambits.io.rows.parquet import Parquet
-from streambits.io.rows.parts import Options, Reader
-from streambits.io.rows.paths import expand
-from streambits.io.rows.stdin import StandardInput
+from streambits.io.rows.messages import BrokerOptions
+from streambits.io.rows.npy import Npy, Npz
 from streambits.io.rows.vecs import ByteVecs, Vecs
 from streambits.io.urls import is_url, shown
 
-__all__ = ["FORMATS", "open_source"]
+__all__ = ["BROKERS", "FORMATS", "open_source"]
 
-ROWS = 8192
+BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
 
 
 class Format(NamedTuple):
     """A reader; what its files' names end in; whether it reads standard input."""
 
-    reader: Callable[[Handle, Options], Reader]
+    reader: Callable[[Input, ReadOptions], FileReader]
     suffixes: tuple[str, ...]
     streams: bool = False
 
 
 FORMATS = {
-    "npy": Format(Npy, (".npy",), True),
+    "npy": Format(Npy, (".npy",), streams=True),
     "npz": Format(Npz, (".npz",)),
-    "fvecs": Format(Vecs, (".fvecs",), True),
-    "bvecs": Format(ByteVecs, (".bvecs",), True),
-    "csv": Format(Csv, (".csv", ".tsv", ".csv.gz", ".tsv.gz"), True),
-    "jsonl": Format(JsonLines, (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), True),
+    "fvecs": Format(Vecs, (".fvecs",), streams=True),
+    "bvecs": Format(ByteVecs, (".bvecs",), streams=True),
+    "csv": Format(Csv, (".csv", ".tsv", ".csv.gz", ".tsv.gz"), streams=True),
+    "jsonl": Format(JsonLines, (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), streams=True),
     "parquet": Format(Parquet, (".parquet", ".pq")),
     "arrow": Format(Arrow, (".arrow", ".feather", ".ipc")),
 }
 
 
 def open_source(
-    paths: str | Path | list[str] | list[Path],
+    paths: str | Path | Sequence[str | Path],
     *,
-    columns: list[str] | None = None,
+    columns: Sequence[str] | int | None = None,
     ids: str | None = None,
     format: str | None = None,  # noqa: A002 - what users call it
-    rows: int = ROWS,
+    rows: int | None = None,
+    follow: bool = False,
+    idle: float | None = None,
+    retry_seconds: float | None = None,
+    accept_changes: bool = False,
 ) -> Source:
-    """Rows out of files, folders and globs, one after the other; `-` is standard input.
+    r"""Open files, standard input or a broker as a source of rows.
 
-    columns: names of columns of numbers, or of one of lists; by default the only one of lists, or
-    else all that are numbers. In a .npz it names the array, by default X or the only matrix.
-    ids: the column (or array) of ids; by default rows are numbered from 0, bad ones too.
-    format: one of FORMATS; by default by the suffix, and CSV for standard input.
-    rows: at most in a chunk.
+    Parameters
+    ----------
+    paths
+        Files, folders and globs, which are read one after the other; `-` for standard input; or
+        the URL of a broker, nats://host/stream or kafka://host/topic.
+    columns
+        Names of columns of numbers, or of one column of lists. By default the only column of
+        lists, or else all columns of numbers; names such as id and label are then refused. In a
+        .npz, the name of the array; by default X, or the only matrix. For a broker, the number of
+        values per row; by default as many as the first good message has.
+    ids
+        Name of the column (or array, or key of a message) with the ids. By default rows are
+        numbered from 0, bad ones too, and messages have their place in the stream.
+    format
+        For files one of `FORMATS`; by default by the suffix, and CSV for standard input. For
+        brokers json, the default, or f4.
+    rows
+        Rows per batch, at most; by default 8,192 of a file and 1,024 of a broker.
+    follow
+        Of a broker: wait for more messages without end.
+    idle
+        Of a broker: wait for more messages, and end after so many seconds without one.
+    retry_seconds
+        Seconds that a broker may be away, 60 by default; files do not need it.
+    accept_changes
+        Resume even if files that were read before have changed since.
 
-    Bad rows are the rejects of a chunk. Memory: a chunk, and what the format reads at once.
+    Returns
+    -------
+    Source
+        Its batches have rows, ids, rejects (bad rows) and the offset to resume from.
+
+    Raises
+    ------
+    InputError
+        If the arguments do not fit together.
+    StorageError
+        If there is no such file. What is inside is checked when it is read.
+
+    Notes
+    -----
+    Memory: a batch, at most 32 MiB of rows, and what the format reads at once.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("name,x,y\n7,0.5,1\n8,2,oops\n")
+    >>> for batch in open_source(folder / "a.csv", ids="name").read():
+    ...     print(batch.ids, batch.rows, batch.rejects[0].reason)
+    [7] [[0.5 1. ]] column 'y' is 'oops', which is not a number
     """
-    options = Options(_names(columns, ids), ids, as_count(rows, "rows"))
-    if format is not None:
-        as_choice(format, "format", tuple(FORMATS))
     listed = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not listed:
         raise InputError("paths is empty: name a file, a folder or a glob")
-    urls = [path for path in listed if is_url(path)]
-    if urls:
-        raise InputError(f"{shown(urls[0])} is a URL, and files, folders and globs are read here")
+    if any(map(is_url, listed)):
+        options = {
+            "columns": None if columns is None else _width(columns),
+            "id_key": ids,
+            "format": format,
+            "rows": rows,
+            "follow": follow,
+            "idle": idle,
+            "retry_seconds": retry_seconds,
+        }
+        present = {name: value for name, value in options.items() if value is not None}
+        return _open_broker(listed, cast("BrokerOptions", present))
+    if follow or idle is not None:
+        name = "follow" if follow else "idle"
+        raise InputError(f"{name} is for brokers: files are read to their end")
+    size = {} if rows is None else {"rows": as_count(rows, "rows")}
+    read_options = ReadOptions(_column_names(columns, ids), ids, **size)
+    if format is not None:
+        as_choice(format, "format", tuple(FORMATS))
     if "-" in listed:
-        return _standard_input(listed, format or "csv", options)
-    found = [file for path in listed for file in expand(path, lambda n: bool(format or _format(n)))]
-    readers = [_reader(name, format, options) for name in found]
-    return Files(readers, options, format)
+        return _open_standard_input(listed, format or "csv", read_options)
+    names = [n for path in listed for n in expand(path, lambda n: bool(format or _format_of(n)))]
+    readers = [_reader(name, format, read_options) for name in names]
+    return FileSource(readers, read_options, format, accept_changes=accept_changes)
 
 
-def _names(columns: list[str] | None, ids: str | None) -> tuple[str, ...] | None:
+def _column_names(columns: Sequence[str] | int | None, ids: str | None) -> tuple[str, ...] | None:
     if columns is None:
         return None
-    if isinstance(columns, str) or not columns or not all(isinstance(n, str) for n in columns):
+    names = [] if isinstance(columns, str | int) else list(columns)
+    if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"columns is {columns!r}; it must be a list of names")
-    twice = [name for name in columns if columns.count(name) > 1 or name == ids]
+    twice = [name for name in names if names.count(name) > 1 or name == ids]
     if twice:
         raise InputError(f"column {twice[0]!r} is named twice")
-    return tuple(columns)
+    return tuple(names)
 
 
-def _standard_input(paths: list[str], format: str, options: Options) -> Source:  # noqa: A002
+def _open_standard_input(paths: list[str], format: str, options: ReadOptions) -> Source:  # noqa: A002
     if paths != ["-"]:
-        raise InputError(f"standard input, -, must stand alone; got {', '.join(paths)}")
+        raise InputError(
+            f"- (standard input) cannot be combined with other sources; got {', '.join(paths)}"
+        )
     if not FORMATS[format].streams:
-        can = ", ".join(name for name, known in FORMATS.items() if known.streams)
+        can = ", ".join(name for name, other in FORMATS.items() if other.streams)
         raise InputError(f"standard input cannot be read as {format}, only as {can}")
-    handle = StandardInput()
-    return Files([FORMATS[format].reader(handle, options)], options, format)
+    return FileSource([FORMATS[format].reader(StandardInput(), options)], options, format)
 
 
-def _reader(name: str, format: str | None, options: Options) -> Reader:  # noqa: A002
-    known = format or _format(name)
-    if known is None:
+def _reader(name: str, format: str | None, options: ReadOptions) -> FileReader:  # noqa: A002
+    found = format or _format_of(name)
+    if found is None:
         raise InputError(
             f"the format of {name} is not known by its name: pass format, one of "
             f"{', '.join(FORMATS)}"
         )
-    return FORMATS[known].reader(OnDisk(name), options)
+    return FORMATS[found].reader(DiskFile(name), options)
 
 
-def _format(name: str) -> str | None:
+def _format_of(name: str) -> str | None:
     lower = name.lower()
-    return next((n for n, known in FORMATS.items() if lower.endswith(known.suffixes)), None)
+    return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
+
+
+def _width(columns: Sequence[str] | int) -> int:
+    """A number, or the command line's list of one that is written as text."""
+    if isinstance(columns, int):
+        return columns
+    if isinstance(columns, str) or len(columns) != 1 or not columns[0].isdecimal():
+        raise InputError(f"columns is {columns!r}; for a broker it is the number of values per row")
+    return int(columns[0])
+
+
+def _open_broker(paths: list[str], options: BrokerOptions) -> Source:
+    scheme = paths[0].partition("://")[0]
+    if len(paths) > 1 or scheme not in BROKERS:
+        schemes = ", ".join(f"{scheme}://" for scheme in BROKERS)
+        raise InputError(
+            f"{' '.join(map(shown, paths))} is not a source: name files, or one of {schemes}"
+        )
+    if scheme == "kafka":
+        from streambits.io.rows.kafka import KafkaSource  # noqa: PLC0415 - an extra
+
+        return KafkaSource.from_url(paths[0], **options)
+    from streambits.io.rows.nats import NatsSource  # noqa: PLC0415 - an extra
+
+    return NatsSource.from_url(paths[0], **options)

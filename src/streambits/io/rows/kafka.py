@@ -3,12 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.retry import DEFAULT, Retry
-from streambits.io.rows.messages import Message, Parser
+from streambits.io.rows.messages import BrokerOptions, BrokerSource, Fetched, Message
 from streambits.io.urls import Url, secrets_in, shown, without
 from streambits.model.batches import Reject, RowBatch
 
@@ -17,7 +15,6 @@ try:
 except ImportError:
     raise MissingExtraError("confluent-kafka", "kafka") from None
 
-Some = tuple[list[Message], tuple[Reject, ...]]
 ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
 SHIFT = 48  # bits of an id that are the offset; those above are the partition
@@ -38,22 +35,32 @@ SETTINGS = {
 }
 
 
-class KafkaSource:
+class KafkaSource(BrokerSource):
     """The messages of a topic, one row each.
 
-    Read in rounds: how far every partition goes is looked up, and then one partition after the
-    other is read up to there, so the order of rows does not depend on chance. The offset of a
-    chunk says where every partition is and where the round ends; going on from it finishes that
-    round first. By default there is one round; with follow=True they do not end, and with `idle`
+    Parameters
+    ----------
+    servers
+        host:port, several separated by commas.
+    topic
+        Its name.
+    config
+        More settings of the client, such as security.protocol; the names are librdkafka's.
+    **options
+        See `BrokerSource`.
+
+    Notes
+    -----
+    A topic is read in rounds: the end of every partition is asked for, and then one partition
+    after the other is read up to there, so the order of rows does not depend on chance. The offset
+    of a batch says where every partition is and where the round ends; resuming from it finishes
+    that round first. By default there is one round; with `follow` they do not end, and with `idle`
     they end after so many seconds without a message.
 
-    Nothing is committed to a consumer group, so any number of jobs can read one topic. A row that
-    brings no id has partition * 2**48 + offset as its id: with one partition, the offset. Brokers
-    that go away are waited for. Messages that were removed before they were read are a reject.
-
-    servers: host:port, several with commas between. batch: most messages at a time.
-    retry_seconds: how long a broker is waited for. config: more for the client, such as
-    security.protocol; its names are librdkafka's. The rest: see `Parser`.
+    Nothing is committed to a consumer group, so any number of jobs can read one topic. A row
+    without an id of its own has the id partition * 2**48 + offset: with one partition, the offset.
+    Brokers that go away are waited for. Messages that were removed before they were read are a
+    reject.
     """
 
     def __init__(
@@ -61,31 +68,26 @@ class KafkaSource:
         servers: str,
         topic: str,
         *,
-        batch: int = 1024,
-        follow: bool = False,
-        idle: float | None = None,
-        retry_seconds: float = DEFAULT,
         config: Mapping[str, Any] | None = None,
-        **parsing: Any,
+        **options: Unpack[BrokerOptions],
     ) -> None:
         self.servers, self.topic = servers, topic
-        self.batch = as_count(batch, "batch")
-        self.idle = None if idle is None else as_number(idle, "idle", least=0)
-        self.follow = follow or idle is not None
         self.config = dict(config or {})
-        self.name = f"{shown(f'kafka://{servers}')}/{topic}"
-        self.secrets = secrets_in(f"kafka://{servers}") + tuple(
-            str(value) for name, value in self.config.items() if any(s in name for s in SECRET)
-        )
-        self.retry_seconds = self.waiting(retry_seconds).seconds
-        self._parser = Parser(**parsing)
-        self._lag: int | None = None
+        url = f"kafka://{servers}"
+        secret = [str(v) for name, v in self.config.items() if any(s in name for s in SECRET)]
+        super().__init__(f"{shown(url)}/{topic}", (*secrets_in(url), *secret), **options)
 
     @classmethod
-    def from_url(cls, url: str, **settings: Any) -> Self:
+    def from_url(
+        cls,
+        url: str,
+        *,
+        config: Mapping[str, Any] | None = None,
+        **options: Unpack[BrokerOptions],
+    ) -> Self:
         """From kafka://host:port,host:port/topic.
 
-        Settings of librdkafka, such as who logs in, are taken from the environment, unless `config`
+        Settings of librdkafka, such as who logs in, are read from the environment, unless `config`
         has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
         """
         parts = Url.parse(url, EXAMPLE)
@@ -95,102 +97,97 @@ class KafkaSource:
                 f"come from the environment, such as {PREFIX}SASL_USERNAME, {PREFIX}SASL_PASSWORD, "
                 f"{PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL"
             )
-        config = from_environment(os.environ) | dict(settings.pop("config", None) or {})
-        return cls(parts.hosts, parts.path.strip("/"), config=config, **settings)
-
-    @property
-    def length(self) -> None:
-        """Not known: a topic grows."""
-
-    def waiting(self, seconds: float | None = None) -> Retry:
-        """Retry for the brokers, by default as much as this was given."""
-        return Retry(self.retry_seconds if seconds is None else seconds, self.name, self.secrets)
-
-    @property
-    def lag(self) -> int | None:
-        """Messages in the topic after those that were read; None before the first."""
-        return self._lag
+        config = client_settings(os.environ) | dict(config or {})
+        return cls(parts.hosts, parts.path.strip("/"), config=config, **options)
 
     def identity(self) -> Any:
         """The topic, the cluster's own name, which asks the cluster, and what rows are made of."""
-        link = _Link(self, {})
+        consumer = _TopicConsumer(self, {})
         try:
-            found = {"kafka": self.topic, "cluster": link.look().cluster_id}
-            return found | self._parser.identity()
+            found = {"kafka": self.topic, "cluster": consumer.metadata().cluster_id}
+            return found | self.parser.identity()
         finally:
-            link.close()
+            consumer.close()
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
-        """Chunks from the oldest messages of the topic, or from an offset."""
-        at = offset or {"next": {}, "end": {}}
-        parser = self._parser.again(at.get("columns"))
-        ends = _numbered(at["end"])
-        link = _Link(self, _numbered(at["next"]))
+        """Batches from the oldest messages of the topic, or from an offset."""
+        at = self.checked_offset(offset, dict) or {"next": {}, "end": {}}
+        parser = self.parser.resumed(at.get("columns"))
+        consumer = _TopicConsumer(self, _numbered(at["next"]), _numbered(at["end"]))
         try:
-            link.look()
-            for messages, lost in self._rounds(link, ends):
-                self._lag = link.lag
-                place = {"next": _named(link.places), "end": _named(ends)}
-                yield parser.chunk(messages, place, lost)
+            consumer.metadata()
+            for messages, lost in self._rounds(consumer):
+                self.lag = consumer.lag
+                place = {"next": _named(consumer.places), "end": _named(consumer.ends)}
+                yield parser.batch(messages, place, lost)
         finally:
-            link.close()
+            consumer.close()
 
-    def _rounds(self, link: "_Link", ends: dict[int, int]) -> Iterator[Some]:
-        """Rounds up to `ends`, which is filled anew for each."""
-        heard, came = time.monotonic(), False
+    def _rounds(self, consumer: "_TopicConsumer") -> Iterator[Fetched]:
+        """Rounds, beginning with the rest of the one that an offset has left unfinished."""
+        last = time.monotonic()
+        resumed = consumer.behind
         while True:
-            old = any(link.places.get(p, 0) < end for p, end in ends.items())
-            if not old:
-                ends.clear()
-                ends.update(link.ends())
-            for partition in sorted(ends):
-                for some in link.stretch(partition, ends[partition]):
-                    yield some
-                    heard, came = time.monotonic(), True
-            if old and not came:  # nothing was left of that round
-                continue
-            if not self.follow or (self.idle is not None and _since(heard) >= self.idle):
-                return
-            time.sleep(WAIT if _since(heard) > WAIT else WAIT / 10)
+            empty = True
+            if not consumer.behind:
+                consumer.ends = consumer.newest()
+            for partition in sorted(consumer.ends):
+                for fetched in consumer.fetch(partition, consumer.ends[partition]):
+                    yield fetched
+                    last, empty = time.monotonic(), False
+            if not (resumed and empty):  # a resumed round with nothing left does not count
+                quiet = time.monotonic() - last
+                if not self.follow or (self.idle is not None and quiet >= self.idle):
+                    return
+                time.sleep(WAIT if quiet > WAIT else WAIT / 10)
+            resumed = False
 
 
-class _Link:
-    """A consumer, and how far it is.
+class _TopicConsumer:
+    """A consumer of the topic, and how far it is.
 
-    places: the next offset of every partition; known: where they ended when last looked up.
+    places: the next offset of every partition; ends: where the round ends in each; high: where
+    they ended when last asked.
     """
 
-    def __init__(self, source: KafkaSource, places: dict[int, int]) -> None:
-        self.source, self.places = source, places
-        self.known: dict[int, int] = {}
+    def __init__(
+        self, source: KafkaSource, places: dict[int, int], ends: dict[int, int] | None = None
+    ) -> None:
+        self.source, self.places, self.ends = source, places, ends or {}
+        self.high: dict[int, int] = {}
         self.reason: Any = "no message comes"
         settings = {**SETTINGS, "bootstrap.servers": source.servers, "error_cb": self._note}
         try:
             self._consumer = Consumer(settings | source.config)
         except KafkaException as error:
-            reason = without(_said(error), source.secrets)
+            reason = without(_text(error), source.secrets)
             raise InputError(f"{source.name} cannot be read: {reason}") from error
 
     @property
     def lag(self) -> int:
         """Messages not yet read."""
-        return sum(max(0, end - self.places.get(p, 0)) for p, end in self.known.items())
+        return sum(max(0, end - self.places.get(p, 0)) for p, end in self.high.items())
+
+    @property
+    def behind(self) -> bool:
+        """Whether the round is not finished."""
+        return any(self.places.get(p, 0) < end for p, end in self.ends.items())
 
     def close(self) -> None:
         self._consumer.close()
 
-    def look(self) -> Any:
-        """What the cluster says of the topic; does not wait for it."""
+    def metadata(self) -> Any:
+        """What the cluster says of the topic, without waiting for a cluster that is away."""
         try:
             found = self._topics()
         except KafkaException as error:
-            raise self.source.waiting(0).unreachable(_said(error)) from error
+            raise self.source.retry().unreachable(_text(error)) from error
         topic = found.topics.get(self.source.topic)
         if topic is None or not topic.partitions:
             raise InputError(f"there is no topic for {self.source.name}: check its name")
         return found
 
-    def ends(self) -> dict[int, int]:
+    def newest(self) -> dict[int, int]:
         """Where every partition ends now."""
         topic = self._ask(self._topics).topics[self.source.topic]
         found = {}
@@ -199,17 +196,19 @@ class _Link:
             self.places.setdefault(partition, low)
         return found
 
-    def stretch(self, partition: int, end: int) -> Iterator[Some]:
-        """A partition from where it is up to an end."""
-        retry = self.source.waiting()
+    def fetch(self, partition: int, end: int) -> Iterator[Fetched]:
+        """The messages of a partition from its place up to an end."""
+        retry = self.source.retry()
         while self.places.get(partition, 0) < end:
-            gone, well = self._start(partition, end), True
-            if gone:
-                yield [], gone
-            while well and self.places[partition] < end:
+            removed = self._assign(partition, end)
+            if removed:
+                yield [], removed
+            healthy = True
+            while healthy and self.places[partition] < end:
                 start = self.places[partition]
-                found = self._consumer.consume(min(self.source.batch, end - start), timeout=WAIT)
-                messages, well = self._sorted_out(found, partition, end)
+                count = min(self.source.rows, end - start)
+                found = self._consumer.consume(count, timeout=WAIT)
+                messages, healthy = self._sort_out(found, partition, end)
                 if messages:
                     yield messages, ()
                 if self.places[partition] > start:
@@ -217,8 +216,8 @@ class _Link:
                 else:
                     retry.wait(self.reason)
 
-    def _start(self, partition: int, end: int) -> tuple[Reject, ...]:
-        """Go to the place in a partition; gives what is no longer there."""
+    def _assign(self, partition: int, end: int) -> tuple[Reject, ...]:
+        """Go to the place in a partition; returns what is no longer there."""
         low, _ = self._limits(partition)
         start = self.places.setdefault(partition, low)
         place = self.places[partition] = min(max(start, low), end)
@@ -228,9 +227,9 @@ class _Link:
         where = f"{self.source.topic}, partition {partition}, offsets {start} to {place - 1}"
         return (Reject(where, "removed from the topic before they were read"),)
 
-    def _sorted_out(self, found: list[Any], partition: int, end: int) -> tuple[list[Message], bool]:
-        """The messages that are meant, and whether all is well."""
-        messages, well = [], True
+    def _sort_out(self, found: list[Any], partition: int, end: int) -> tuple[list[Message], bool]:
+        """The messages that were asked for, and whether there was no error among them."""
+        messages, healthy = [], True
         for one in found:
             error, offset, place = one.error(), one.offset(), self.places[partition]
             if one.partition() != partition:
@@ -243,14 +242,14 @@ class _Link:
             elif error is None or error.code() == KafkaError._PARTITION_EOF:
                 self.places[partition] = max(place, min(offset, end))
             else:
-                self.reason, well = error.str(), False
-        return messages, well
+                self.reason, healthy = error.str(), False
+        return messages, healthy
 
     def _limits(self, partition: int) -> tuple[int, int]:
         """The oldest offset of a partition and the next that it will give."""
         which = TopicPartition(self.source.topic, partition)
         low, high = self._ask(lambda: self._consumer.get_watermark_offsets(which, timeout=ANSWER))
-        self.known[partition] = high
+        self.high[partition] = high
         place = self.places.get(partition, 0)
         if place > high:
             raise StorageError(
@@ -263,13 +262,13 @@ class _Link:
         return self._consumer.list_topics(self.source.topic, timeout=ANSWER)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """Ask until there is an answer, until the deadline."""
-        retry = self.source.waiting()
+        """Ask until there is an answer, or until the deadline."""
+        retry = self.source.retry()
         while True:
             try:
                 answer = question()
             except KafkaException as error:
-                retry.wait(_said(error))
+                retry.wait(_text(error))
             else:
                 retry.answered()
                 return answer
@@ -278,10 +277,10 @@ class _Link:
         self.reason = error.str()
 
 
-def from_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Settings of librdkafka that variables give: small letters, with dots for the underscores.
+def client_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """Settings of librdkafka in the environment: small letters, dots instead of underscores.
 
-    >>> from_environment({"STREAMBITS_KAFKA_SASL_USERNAME": "me", "HOME": "/"})
+    >>> client_settings({"STREAMBITS_KAFKA_SASL_USERNAME": "me", "HOME": "/"})
     {'sasl.username': 'me'}
     """
     return {
@@ -291,13 +290,9 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _said(error: KafkaException) -> str:
+def _text(error: KafkaException) -> str:
     reason = error.args[0] if error.args else error
     return str(reason.str()) if isinstance(reason, KafkaError) else str(reason)
-
-
-def _since(moment: float) -> float:
-    return time.monotonic() - moment
 
 
 def _numbered(places: dict[str, int]) -> dict[int, int]:

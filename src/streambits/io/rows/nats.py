@@ -1,16 +1,15 @@
 """NATS JetStream: a stream as a source of rows."""
 
+import asyncio
 import concurrent.futures
 import os
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, Self, Unpack
 
-from streambits._arrays import as_count, as_number
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.retry import DEFAULT, Retry
-from streambits.io.rows.loop import Loop
-from streambits.io.rows.messages import Message, Parser
+from streambits.io.rows.messages import BrokerOptions, BrokerSource, Fetched, Message
 from streambits.io.urls import Url, secrets_in, shown, without
 from streambits.model.batches import Reject, RowBatch
 
@@ -34,20 +33,30 @@ WAIT = 1.0  # seconds for messages to come
 UNUSED = 300.0  # seconds after which the server forgets a reader that was killed
 
 
-class NatsSource:
-    """The messages of a stream, in the order of their sequence numbers, one row each.
+class NatsSource(BrokerSource):
+    """The messages of a JetStream stream, in the order of their sequence numbers, one row each.
 
-    Nothing is acknowledged and the server keeps nothing for us: the offset says where to go on,
+    Parameters
+    ----------
+    server
+        Its URL, or several separated by commas.
+    stream
+        Its name.
+    subject
+        Only messages with this subject.
+    connection
+        More arguments of `nats.connect`, such as user_credentials.
+    **options
+        See `BrokerSource`.
+
+    Notes
+    -----
+    Nothing is acknowledged and the server keeps nothing for us: the offset says where to resume,
     so any number of jobs can read one stream, and reading it again gives the same rows. A row
-    that brings no id has its sequence number as its id. A server that goes away is waited for,
-    and reading goes on after the last message that came. Messages that the stream's limits
-    removed before they were read are a reject.
-
-    server: its URL, or several with commas between. stream: its name. subject: only these.
-    batch: most messages at a time, which bounds the memory. By default reading ends at the
-    message that was the last one when it began; with follow=True it does not end, and with `idle`
-    it ends after so many seconds without a message. retry_seconds: seconds to wait for the server.
-    options: more for `nats.connect`, such as user_credentials. The rest: see `Parser`.
+    without an id of its own has its sequence number as its id. A server that goes away is waited
+    for, and reading resumes after the last message that came. Messages that the stream's limits
+    removed before they were read are a reject. By default reading ends at the message that was the
+    last one when it began.
     """
 
     def __init__(
@@ -56,119 +65,105 @@ class NatsSource:
         stream: str,
         *,
         subject: str | None = None,
-        batch: int = 1024,
-        follow: bool = False,
-        idle: float | None = None,
-        retry_seconds: float = DEFAULT,
-        options: Mapping[str, Any] | None = None,
-        **parsing: Any,
+        connection: Mapping[str, Any] | None = None,
+        **options: Unpack[BrokerOptions],
     ) -> None:
         self.servers = [one.strip() for one in server.split(",")]
         for one in self.servers:
             Url.parse(one if "://" in one else f"nats://{one}", EXAMPLE)
         self.stream, self.subject = stream, subject
-        self.batch = as_count(batch, "batch")
-        self.idle = None if idle is None else as_number(idle, "idle", least=0)
-        self.follow = follow or idle is not None
-        self.options = dict(options or {})
+        self.connection = dict(connection or {})
         url = server if "://" in server else f"nats://{server}"
-        self.name = f"{shown(url).rstrip('/')}/{stream}"
-        hidden = [self.options.get(name) for name in ("password", "token")]
-        self.secrets = secrets_in(url) + tuple(text for text in hidden if isinstance(text, str))
-        self.retry_seconds = self.waiting(retry_seconds).seconds
-        self._parser = Parser(**parsing)
-        self._lag: int | None = None
+        hidden = [self.connection.get(name) for name in ("password", "token")]
+        secrets = (*secrets_in(url), *(text for text in hidden if isinstance(text, str)))
+        super().__init__(f"{shown(url).rstrip('/')}/{stream}", secrets, **options)
 
     @classmethod
-    def from_url(cls, url: str, **settings: Any) -> Self:
+    def from_url(
+        cls,
+        url: str,
+        *,
+        connection: Mapping[str, Any] | None = None,
+        **options: Unpack[BrokerOptions],
+    ) -> Self:
         """From nats://user:password@host:port,host:port/stream?subject=name.
 
         Who logs in may also be said by the environment, in STREAMBITS_NATS_USER and
         STREAMBITS_NATS_PASSWORD, in STREAMBITS_NATS_TOKEN, or by a file of credentials in
-        STREAMBITS_NATS_CREDENTIALS; `options`, and then the URL, go before it.
+        STREAMBITS_NATS_CREDENTIALS; `connection`, and then the URL, go before it.
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.query.keys() - {"subject"}:
             raise InputError(f"{shown(url)} must have no setting but subject: write {EXAMPLE}")
-        options = _login(parts) | dict(settings.pop("options", None) or {})
         servers = ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(","))
-        settings = {"subject": parts.query.get("subject"), "options": options} | settings
-        return cls(servers, parts.path.strip("/"), **settings)
-
-    @property
-    def length(self) -> None:
-        """Not known: a stream grows."""
-
-    def waiting(self, seconds: float | None = None) -> Retry:
-        """Retry for the server, by default as much as this was given."""
-        return Retry(self.retry_seconds if seconds is None else seconds, self.name, self.secrets)
-
-    @property
-    def lag(self) -> int | None:
-        """Messages in the stream after the last one that was read; None before the first."""
-        return self._lag
+        return cls(
+            servers,
+            parts.path.strip("/"),
+            subject=parts.query.get("subject"),
+            connection=_login(parts) | dict(connection or {}),
+            **options,
+        )
 
     def identity(self) -> Any:
         """The stream, when it was created, which asks the server, and what rows are made of."""
-        reader = _Reader(self, None, None)
-        with Loop() as loop:
+        consumer = _StreamConsumer(self, None, None)
+        with _Loop() as loop:
             try:
-                info = loop.do(reader.look())
+                info = loop.do(consumer.info())
             except LOST as error:
-                raise self.waiting(0).unreachable(error) from error
+                raise self.retry().unreachable(error) from error
             finally:
-                loop.do(reader.close())
+                loop.do(consumer.close())
         created = info.created.isoformat() if info.created else None
         found = {"nats": self.stream, "subject": self.subject, "created": created}
-        return found | self._parser.identity()
+        return found | self.parser.identity()
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
-        """Chunks from the first message of the stream, or from an offset.
+        """Batches from the first message of the stream, or from an offset.
 
-        An offset also says where its reading was to end, so going on ends there too; if that is
+        An offset also says where its reading was to end, so resuming ends there too; if that is
         where it was, reading ends at what is the last message now.
         """
-        at = offset or {}
-        parser = self._parser.again(at.get("columns"))
-        ahead = not self.follow and at and at["next"] <= (at["end"] or 0)
-        reader = _Reader(self, at.get("next"), at["end"] if ahead else None)
-        with Loop() as loop:
+        at = self.checked_offset(offset, int)
+        parser = self.parser.resumed(at.get("columns"))
+        unfinished = bool(not self.follow and at and at["next"] <= (at["end"] or 0))
+        consumer = _StreamConsumer(self, at.get("next"), at["end"] if unfinished else None)
+        with _Loop() as loop:
             try:
-                for messages, lost in self._batches(loop, reader):
-                    ahead = False
-                    self._lag = reader.pending
-                    yield parser.chunk(messages, {"next": reader.next, "end": reader.end}, lost)
-                if ahead:  # there was nothing left up to the old end
+                for messages, lost in self._fetched(loop, consumer):
+                    unfinished = False
+                    self.lag = consumer.pending
+                    place = {"next": consumer.next, "end": consumer.end}
+                    yield parser.batch(messages, place, lost)
+                if unfinished:  # there was nothing left up to the old end
                     yield from self.read({**at, "end": None})
             finally:
-                loop.do(reader.close())
+                loop.do(consumer.close())
 
-    def _batches(
-        self, loop: Loop, reader: "_Reader"
-    ) -> Iterator[tuple[list[Message], tuple[Reject, ...]]]:
-        retry, heard = self.waiting(), time.monotonic()
-        while not reader.finished:
+    def _fetched(self, loop: "_Loop", consumer: "_StreamConsumer") -> Iterator[Fetched]:
+        retry, last = self.retry(), time.monotonic()
+        while not consumer.finished:
             try:
-                messages, lost = loop.do(reader.fetch())
+                messages, lost = loop.do(consumer.fetch())
             except LOST as error:
-                loop.do(reader.close())
-                if not reader.opened:
-                    raise retry.unreachable(reader.reason or error) from error
-                retry.wait(reader.reason or error)
+                loop.do(consumer.close())
+                if not consumer.opened:
+                    raise retry.unreachable(consumer.reason or error) from error
+                retry.wait(consumer.reason or error)
                 continue
             retry.answered()
             if messages or lost:
                 yield messages, lost
-                heard = time.monotonic()
-            elif self.idle is not None and time.monotonic() - heard >= self.idle:
+                last = time.monotonic()
+            elif self.idle is not None and time.monotonic() - last >= self.idle:
                 return
 
 
-class _Reader:
+class _StreamConsumer:
     """Fetches messages in order over a connection, which is opened whenever there is none.
 
-    next: the sequence number to go on with; end: the last to read; both None until it is opened,
-    and end for ever if following. pending: messages in the stream after `next`.
+    next: the sequence number to resume with; end: the last to read; both None until it is opened,
+    and `end` always if following. pending: messages in the stream after `next`.
     """
 
     def __init__(self, source: NatsSource, start: int | None, end: int | None) -> None:
@@ -190,7 +185,7 @@ class _Reader:
             return True
         return self._messages is not None and not self.pending
 
-    async def look(self) -> Any:
+    async def info(self) -> Any:
         """What the server says of the stream."""
         if self._link is None:
             self._link = await self._connect()
@@ -210,27 +205,27 @@ class _Reader:
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                **self.source.options,
+                **self.source.connection,
             )
         except LOST:  # one that is not let in is left open
             await link.close()
             raise
         return link
 
-    async def fetch(self) -> tuple[list[Message], tuple[Reject, ...]]:
+    async def fetch(self) -> Fetched:
         """The next messages, few or none if none come for a second; and what is lost before."""
         lost: tuple[Reject, ...] = ()
         if self._messages is None:
             lost = await self._open()
         if self.finished:
             return [], lost
-        count = min(self.source.batch, max(self.pending, 1))
+        count = min(self.source.rows, max(self.pending, 1))
         try:
             found = await self._messages.fetch(count, timeout=WAIT)
         except TimeoutError:
             self.pending = (await self._messages.consumer_info()).num_pending
             return [], lost
-        return self._in_order(found), lost
+        return self._in_sequence(found), lost
 
     async def close(self) -> None:
         link, self._link, self._messages = self._link, None, None
@@ -238,9 +233,9 @@ class _Reader:
             await link.close()
 
     async def _open(self) -> tuple[Reject, ...]:
-        """Begin to read at `next`; gives what is no longer there."""
+        """Begin to read at `next`; returns what is no longer there."""
         try:
-            state = (await self.look()).state
+            state = (await self.info()).state
             lost = self._find(state.first_seq, state.last_seq)
             config = api.ConsumerConfig(
                 deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
@@ -275,7 +270,7 @@ class _Reader:
         where = f"{self.source.stream}, sequences {start} to {self.next - 1}"
         return (Reject(where, "removed from the stream before they were read"),)
 
-    def _in_order(self, found: list[Any]) -> list[Message]:
+    def _in_sequence(self, found: list[Any]) -> list[Message]:
         messages = []
         for message in found:
             about = message.metadata
@@ -298,8 +293,33 @@ class _Reader:
 
 def _login(url: Url) -> dict[str, str]:
     """Who logs in, as `nats.connect` wants it: by the URL, or else by the environment."""
-    told = {name: os.environ[key] for key, name in VARIABLES.items() if os.environ.get(key)}
+    found = {name: os.environ[key] for key, name in VARIABLES.items() if os.environ.get(key)}
     if url.user is None:
-        return told
-    password = told.get("password") if url.password is None else url.password
+        return found
+    password = found.get("password") if url.password is None else url.password
     return {"token": url.user} if password is None else {"user": url.user, "password": password}
+
+
+class _Loop:
+    """An event loop in a thread of its own, so that it works beside any other.
+
+    >>> with _Loop() as loop:
+    ...     loop.do(asyncio.sleep(0, "done"))
+    'done'
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

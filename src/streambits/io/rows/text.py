@@ -1,75 +1,89 @@
-"""Rows in lines of text. What a line means is known by a parser: one for CSV, one for JSON.
+"""Rows in lines of text: CSV and JSON lines, plain or gzip.
 
-A block of lines is parsed at once, by pyarrow. If that fails, lines with a fault are taken out and
-the others parsed again, in halves if need be: a line is good or bad by itself, whatever stands
-beside it.
+A block of lines is parsed at once, by pyarrow. If that fails, each line is parsed by itself, in
+Python: a line is good or bad whatever comes before or after it, because all that pyarrow accepts
+the parsers in Python accept too (but for JSON nested deeper than Python's limit).
 """
 
+import contextlib
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streambits.io.rows.handles import Handle
-from streambits.io.rows.lines import Block, Lines
-from streambits.io.rows.parts import TEXT, At, Layout, Options, Part, reading, sift
-from streambits.io.rows.tables import Taken, take
-from streambits.model.batches import Reject
+from streambits.errors import StorageError
+from streambits.io.bad_rows import BadRowError
+from streambits.io.rows.arrow import arrow_rows
+from streambits.io.rows.files import (
+    REJECT_TEXT,
+    At,
+    Layout,
+    ReadOptions,
+    file_errors,
+    sift,
+)
+from streambits.io.rows.inputs import Input, ends_before, skip
+from streambits.model.batches import Reject, RowBatch
 
-LOOK = 64  # lines at a time, to find one that is good
+PROBE = 64  # lines that are read at once to find a good one
+LONGEST = 1 << 24  # bytes of a line; what has more is not text
+TOGETHER = 1 << 25  # bytes of lines that are handed out together, or a little more
+MARK = b"\xef\xbb\xbf"  # with which some editors begin UTF-8
 
 
-class Parser(Protocol):
-    """header: whether the first line has names, and is no row."""
+class LineParser(Protocol):
+    """Knows what a line means. `header`: the first line has names and is not a row."""
 
     header: bool
 
     def layout(self, lines: Sequence[bytes]) -> Layout | None:
-        """By the first line of the file, or by the first of these that has no fault."""
+        """The layout by the first line of the file, or by the first of these that is good."""
         ...
 
     def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
-        """An Arrow table as `tables` wants it, a row a line; a ValueError if a line is bad."""
+        """An Arrow table for `arrow_rows`, one row per line; a ValueError if a line is bad."""
         ...
 
-    def fault(self, line: bytes, layout: Layout | None) -> str:
-        """What is wrong with a line. A good line has no fault; a bad one nearly always has."""
+    def row(self, line: bytes, layout: Layout | None) -> tuple[list[float], int]:
+        """The values of one line and its id (0 if there are no ids); BadRowError if it is bad."""
         ...
 
 
-class Text:
+class TextReader:
     """A file of lines."""
 
     keys: tuple[str, ...] = ("byte", "line")
     kind: str
 
-    def __init__(self, handle: Handle, options: Options) -> None:
-        self.path, self.handle, self._options = handle.name, handle, options
+    def __init__(self, source: Input, options: ReadOptions) -> None:
+        self.path, self.source, self._options = source.name, source, options
 
-    def parser(self, first: bytes) -> Parser:
-        """What understands the lines, by the first of them."""
+    def parser(self, first: bytes) -> LineParser:
+        """What parses the lines of a file with this first line."""
         raise NotImplementedError
 
     def length(self) -> int | None:
         return None
 
     def layout(self) -> Layout | None:
-        if not self.handle.seeks:
+        if not self.source.seeks:
             return None
-        with reading(self.path, self.kind):
-            found = (parser.layout(block.lines) for parser, block in self._blocks(None, LOOK))
+        with file_errors(self.path, self.kind):
+            found = (parser.layout(block.lines) for parser, block in self._blocks(None, PROBE))
             return next((layout for layout in found if layout is not None), None)
 
-    def parts(self, layout: Layout | None, at: At | None) -> Iterator[Part]:
-        with reading(self.path, self.kind):
+    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
+        with file_errors(self.path, self.kind):
             for parser, block in self._blocks(at, self._options.rows):
                 layout = layout or parser.layout(block.lines)
                 if block.lines:
-                    yield self._part(parser, block, layout)
+                    yield self._batch(parser, block, layout)
 
-    def _blocks(self, at: At | None, most: int) -> Iterator[tuple[Parser, Block]]:
-        with self.handle.open() as stream:
-            lines = Lines(stream, self.handle)
+    def _blocks(self, at: At | None, most: int) -> Iterator[tuple[LineParser, "_Block"]]:
+        with self.source.open() as stream:
+            lines = _Lines(stream, self.source)
             block = lines.block(1 if at else most)
             if at:
                 lines.skip(at)
@@ -78,20 +92,50 @@ class Text:
             parser = self.parser(block.lines[0])
             if not at:
                 first = int(parser.header)
-                yield parser, Block(block.lines[first:], block.numbers[first:], block.at)
+                yield parser, _Block(block.lines[first:], block.numbers[first:], block.at)
             while block := lines.block(most):
                 yield parser, block
 
-    def _part(self, parser: Parser, block: Block, layout: Layout | None) -> Part:
-        rows, ids = parse(parser, block.lines, layout, self._options.ids is not None)
+    def _batch(self, parser: LineParser, block: "_Block", layout: Layout | None) -> RowBatch:
+        rows, ids = parse_lines(parser, block.lines, layout, ids=self._options.ids is not None)
 
         def reject(place: int) -> Reject:
             line = block.lines[place]
-            reason = parser.fault(line, layout) or "it cannot be read as numbers"
-            text = line.decode("utf-8", "replace")[:TEXT]
-            return Reject(f"{self.path}:{block.numbers[place]}", reason, text)
+            text = line.decode("utf-8", "replace")[:REJECT_TEXT]
+            return Reject(
+                f"{self.path}:{block.numbers[place]}", _reason(parser, line, layout), text
+            )
 
         return sift(rows, ids, block.at, reject)
+
+
+def parse_lines(
+    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, *, ids: bool
+) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    """Rows, which are NaN where a line is bad, and their ids, if `ids`."""
+    found = np.zeros(len(lines), np.int64)
+    if layout is None:
+        return np.full((len(lines), 1), np.nan), found if ids else None
+    try:
+        table = parser.table(lines, layout)
+        table.validate(full=True)
+    except ValueError:  # pyarrow's ArrowInvalid is one
+        table = None
+    if table is not None and table.num_rows == len(lines):
+        return arrow_rows(table.combine_chunks().to_batches()[0], layout, ids=ids)
+    rows = np.full((len(lines), layout.width), np.nan)
+    for place, line in enumerate(lines):
+        with contextlib.suppress(BadRowError):
+            rows[place], found[place] = parser.row(line, layout)
+    return rows, found if ids else None
+
+
+def _reason(parser: LineParser, line: bytes, layout: Layout | None) -> str:
+    try:
+        parser.row(line, layout)
+    except BadRowError as error:
+        return str(error)
+    return "it cannot be read as numbers"
 
 
 def joined(lines: Sequence[bytes]) -> bytes:
@@ -102,40 +146,76 @@ def joined(lines: Sequence[bytes]) -> bytes:
     return data
 
 
-def parse(parser: Parser, lines: Sequence[bytes], layout: Layout | None, ids: bool) -> Taken:
-    """Rows, filled with NaN where a line is bad, and ids."""
-    known = np.zeros(len(lines), np.int64) if ids else None
-    if layout is None:
-        return np.full((len(lines), 1), np.nan), known
-    try:
-        return _whole(parser, lines, layout, ids)
-    except ValueError:
-        rows = np.full((len(lines), layout.width), np.nan)
-    left = [place for place, line in enumerate(lines) if not parser.fault(line, layout)]
-    for places, (some, those) in _halves(parser, lines, left, layout, ids):
-        rows[places] = some
-        if known is not None and those is not None:
-            known[places] = those
-    return rows, known
+class _Block(NamedTuple):
+    """Lines that are not blank, without their ends; their numbers, from 1; where they end."""
+
+    lines: list[bytes]
+    numbers: Sequence[int]
+    at: At
 
 
-def _whole(parser: Parser, lines: Sequence[bytes], layout: Layout, ids: bool) -> Taken:
-    table = parser.table(lines, layout)
-    if table.num_rows != len(lines):
-        raise ValueError(f"{len(lines)} lines gave {table.num_rows} rows")
-    table.validate(full=True)
-    return take(table.combine_chunks().to_batches()[0], layout, ids)
+class _Lines:
+    """The lines of a stream. What is read before an error is handed out before it is raised.
+
+    Of a stream that comes slowly, those that are there are handed out.
+    """
+
+    def __init__(self, stream: BinaryIO, source: Input) -> None:
+        self._stream, self._source = stream, source
+        self._byte = self._line = 0
+        self._error: StorageError | None = None
+
+    def block(self, most: int) -> _Block | None:
+        """The next lines, at most `most`; None at the end."""
+        while lines := self._read(most):
+            numbers: Sequence[int] = range(self._line + 1, self._line + len(lines) + 1)
+            first = self._byte == 0
+            self._byte += sum(map(len, lines))
+            self._line += len(lines)
+            if first:
+                lines[0] = lines[0].removeprefix(MARK)
+            lines = [line.rstrip(b"\r\n") for line in lines]
+            if any(not line or line.isspace() for line in lines):
+                good = [i for i, line in enumerate(lines) if line and not line.isspace()]
+                lines, numbers = [lines[i] for i in good], [numbers[i] for i in good]
+            if lines:
+                return _Block(lines, numbers, {"byte": self._byte, "line": self._line})
+        return None
+
+    def skip(self, at: At) -> None:
+        """Resume where a block ended."""
+        where = f", line {at['line']}"
+        if not self._source.seeks:
+            skip(self._stream, at["byte"] - self._byte, self._source, where)
+        else:
+            self._stream.seek(at["byte"] - 1)
+            if len(self._stream.read(1)) != 1:
+                raise ends_before(self._source, where)
+        self._byte, self._line = at["byte"], at["line"]
+
+    def _read(self, most: int) -> list[bytes]:
+        if self._error is not None:
+            raise self._error
+        lines: list[bytes] = []
+        size = 0
+        try:
+            while len(lines) < most and size < TOGETHER and (not lines or self._source.ready()):
+                line = self._stream.readline(LONGEST)
+                if not line:
+                    break
+                lines.append(_whole(line))
+                size += len(line)
+        except (OSError, EOFError, zlib.error, OverflowError) as error:
+            last, reason = self._line + len(lines), getattr(error, "strerror", None) or error
+            self._error = StorageError(
+                f"{self._source.name} cannot be read after line {last}: {reason}"
+            )
+            if not lines:
+                raise self._error from error
+        return lines
 
 
-def _halves(
-    parser: Parser, lines: Sequence[bytes], places: list[int], layout: Layout, ids: bool
-) -> Iterator[tuple[list[int], Taken]]:
-    """All lines at these places that can be parsed."""
-    if not places:
-        return
-    try:
-        yield places, _whole(parser, [lines[place] for place in places], layout, ids)
-    except ValueError:
-        middle = len(places) // 2
-        for half in (places[:middle], places[middle:]) if middle else ():
-            yield from _halves(parser, lines, half, layout, ids)
+def _whole(line: bytes) -> bytes:
+    if len(line) == LONGEST and not line.endswith(b"\n"):
+        raise OverflowError(f"the next has more than {LONGEST} bytes: is this text?")
+    return line

@@ -1,0 +1,245 @@
+"""What a person sees: progress on stderr, the end of a job, and a small plot.
+
+Progress is live in a terminal, and plain lines elsewhere.
+"""
+
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+import streambits
+from streambits.cli.options import JobOptions
+from streambits.io.protocols import Source
+from streambits.io.urls import secrets_in, without_urls
+from streambits.jobs.folder import JobFolder
+from streambits.jobs.job import JobPlan, run_job
+from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
+from streambits.jobs.reader import sample_source
+from streambits.model.batches import Reject
+
+EVERY = 5.0  # seconds between two lines of a job
+BLOCKS = " ▁▂▃▄▅▆▇█"
+LEAST = 1e-12  # of the largest: what is below is rounding
+H = TypeVar("H", bound=logging.Handler)
+logger = logging.getLogger("streambits")
+VISIBLE = (
+    "a password on the command line can be seen by other users of this machine as long as the "
+    "command runs: give it in PGPASSWORD, ~/.pgpass or a service for PostgreSQL, or in "
+    "STREAMBITS_NATS_PASSWORD or STREAMBITS_NATS_TOKEN for NATS"
+)
+
+
+def stderr() -> Console:
+    """A console that writes no escape codes unless stderr is a terminal."""
+    return Console(stderr=True, highlight=False)
+
+
+def stdout() -> Console:
+    """A console for results."""
+    return Console(highlight=False)
+
+
+@contextmanager
+def working(console: Console, title: str) -> Iterator[None]:
+    """Show what is going on until it is over."""
+    title = without_urls(title, sys.argv[1:])
+    if not console.is_interactive:
+        console.print(title)
+        yield
+        return
+    with console.status(title):
+        yield
+
+
+def show_reject(reject: Reject) -> None:
+    """Print a row that cannot be used, and why."""
+    stderr().print(f"left out: {reject.where}: {reject.reason}", soft_wrap=True)
+
+
+def draw(source: Source, size: int, seed: int) -> Any:
+    """A uniform sample of the rows of a source; says so."""
+    console = stderr()
+    with working(console, f"drawing at most {size:,} rows from {source.name}"):
+        found = sample_source(source, size, seed)
+    if found.rejects:
+        console.print(f"left out: {found.rejects:,} bad rows")
+    return found.rows
+
+
+def duration(seconds: float | None) -> str:
+    """Time left in words; nothing if it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"
+
+
+# Jobs
+
+
+def run_and_report(plan: JobPlan, options: JobOptions) -> None:
+    """Run a job, or go on with it, and report how it ended."""
+    with watching(plan.verb, options) as watchers:
+        end = run_job(plan, pace=options.pace, watchers=watchers)
+    report_end(plan.verb, end, options, str(plan.out), str(JobFolder(plan.out).rejects_file))
+
+
+@contextmanager
+def watching(verb: str, options: JobOptions) -> Iterator[list[Watcher]]:
+    """The watchers of a job."""
+    with ExitStack() as stack:
+        watchers: list[Watcher] = []
+        if options.metrics_port is not None:
+            metrics = stack.enter_context(Metrics(options.metrics_port))
+            watchers.append(metrics)
+            if not options.quiet and not options.log_json:
+                typer.echo(f"metrics: http://127.0.0.1:{metrics.port}/metrics", err=True)
+        if options.log_json:
+            watchers.append(stack.enter_context(_logging(JsonLog(verb))))
+        elif options.quiet:
+            stack.enter_context(_logging(logging.NullHandler()))
+        else:
+            watchers.append(stack.enter_context(job_progress()))
+        if any(map(secrets_in, sys.argv[1:])):
+            logger.warning(VISIBLE)
+        yield watchers
+
+
+@contextmanager
+def _logging(log: H) -> Iterator[H]:
+    """What the library logs goes there and nowhere else."""
+    before = logger.propagate
+    logger.addHandler(log)
+    logger.propagate = False
+    try:
+        yield log
+    finally:
+        logger.removeHandler(log)
+        logger.propagate = before
+
+
+@contextmanager
+def job_progress() -> Iterator[Watcher]:
+    """A watcher that shows how far a job is."""
+    console = stderr()
+    if console.is_interactive:
+        with Live(console=console, transient=True) as live:
+            yield lambda _, progress: live.update(_picture(progress))
+        return
+    last = -EVERY
+
+    def show(event: str, progress: Progress) -> None:
+        nonlocal last
+        if event == "epoch" or (event != "end" and time.monotonic() - last >= EVERY):
+            last = time.monotonic()
+            console.print(progress_line(progress), soft_wrap=True)
+
+    yield show
+
+
+def progress_line(progress: Progress) -> str:
+    """How far a job is, in one line."""
+    total = "" if progress.total is None else f" of {progress.total:,}"
+    words = [f"{progress.rows:,}{total} rows", f"{progress.rate:,.0f} rows/s"]
+    words.append(duration(progress.left))
+    if progress.certificate is not None:
+        words.append(f"certificate {progress.certificate:.3g}")
+    words.append(f"epoch {progress.epoch}")
+    if progress.lag is not None:
+        words.append(f"{progress.lag:,} waiting")
+    if progress.rejects:
+        words.append(f"{progress.rejects:,} bad")
+    return ", ".join(filter(None, words))
+
+
+def _picture(progress: Progress) -> Table:
+    lines = Table.grid(expand=True)
+    if progress.total:
+        done = min(progress.rows + progress.rejects, progress.total)
+        lines.add_row(ProgressBar(total=progress.total, completed=done))
+    lines.add_row(progress_line(progress))
+    return lines
+
+
+def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects: str) -> None:
+    """How a job ended: an object on stdout if asked, and a line or two on stderr."""
+    if options.json:
+        typer.echo(json.dumps(_end(verb, end, out), allow_nan=False))
+    if options.quiet or options.log_json:
+        return
+    fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
+    typer.echo(f"{out}: {end.rows:,} rows, {fresh}epoch {end.epoch}", err=True)
+    if end.rejects:
+        bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
+        typer.echo(f"{bad} in {rejects}", err=True)
+    if end.stopped:
+        typer.echo("stopped, and all of that is committed: the same command goes on", err=True)
+    elif end.rows and not end.fresh:
+        typer.echo("finished before: there is nothing new", err=True)
+
+
+def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
+    found: dict[str, Any] = finite(
+        {
+            "streambits": streambits.__version__,
+            "verb": verb,
+            "out": out,
+            "rows": end.rows,
+            "new_rows": end.fresh,
+            "bytes": end.bytes,
+            "rejects": end.rejects,
+            "epoch": end.epoch,
+            "certificate": end.certificate,
+            "seconds": round(end.seconds, 3),
+            "rows_per_second": round(end.rate, 1),
+            "stopped": end.stopped,
+        }
+    )
+    return found
+
+
+# A plot
+
+
+def energy_plot(
+    energies: Sequence[float], bits: int, *, width: int = 60, height: int = 5
+) -> list[str]:
+    r"""Energies on a scale of powers of ten, the strongest first, and where the bits end.
+
+    >>> print("\n".join(energy_plot([1.0, 0.1, 0.01, 0.001], 2, height=2)))
+        1 |█▃
+          |██▆▁
+    0.001 +-^--
+            2 bits of 4 directions
+    """
+    shown = [value for value in energies[: 2 * bits] if value > LEAST * energies[0]]
+    if not shown:
+        return []
+    step = -(-len(shown) // width)
+    levels = [math.log10(value) for value in shown[::step]]
+    low, high = min(levels), max(levels)
+    tall = [1 + (8 * height - 1) * (v - low) / ((high - low) or 1) for v in levels]
+    labels = [f"{10**high:.3g}", *[""] * (height - 1), f"{10**low:.3g}"]
+    wide = max(map(len, labels))
+    lines = []
+    for row in range(height):
+        floor = 8 * (height - 1 - row)
+        bars = "".join(BLOCKS[min(8, max(0, round(value - floor)))] for value in tall)
+        lines.append(f"{labels[row]:>{wide}} |{bars.rstrip()}")
+    place = min((bits - 1) // step, len(levels) - 1)
+    axis = "-" * place + "^" + "-" * (len(levels) - place - 1)
+    lines.append(f"{labels[-1]:>{wide}} +{axis}")
+    lines.append(f"{'':{wide}}  {'':{place}}{bits} bits of {len(energies)} directions")
+    return lines

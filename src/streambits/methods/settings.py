@@ -1,0 +1,212 @@
+"""Settings: how a stream is learned, declared once.
+
+A field here is a setting of jobs, an option of the command line, a parameter of the scikit-learn
+adapter and something that `tune` may vary; the method takes it as an argument of the same name.
+So a new setting is two edits: the method, and a line here.
+"""
+
+import inspect
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import Array, as_choice
+from streambits.errors import InputError
+from streambits.features import centres, nearest
+from streambits.methods import METHODS, Method
+from streambits.methods.method import BITS
+from streambits.model.codes import MOST_BITS, as_bits
+from streambits.model.learner import Learner
+from streambits.model.rotations import ROTATIONS
+from streambits.model.sampling import reservoir
+
+LEARNED: dict[str, Method] = {
+    name: method
+    for name, method in METHODS.items()
+    if method.streams and name != "semi_supervised"  # which needs labels
+}
+LANDMARKS_BY = ("uniform", "centres")
+SHARE = 10  # first rows for each landmark that is drawn from them
+REFERENCE = 1000  # further rows, by which a stream is judged where landmarks are centres
+
+
+def _setting(default: Any, text: str, **limits: Any) -> Any:
+    """A field with its help; limits: least, most, choices, or words allowed beside a number."""
+    return field(default=default, metadata={"help": text, **limits})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """What methods take; None leaves a setting to the method."""
+
+    epochs: str | int | None = _setting(
+        None,
+        "When new landmarks are drawn and codes begin anew: auto (when the stream has moved; the "
+        "default of ssbc), never, or a number of rows. A query is encoded once for every epoch "
+        "that is searched.",
+        words=("auto", "never"),
+        least=1,
+    )
+    half_life: float | None = _setting(
+        None, "Number of rows after which a row counts half. By default rows are never forgotten."
+    )
+    bandwidth: float | None = _setting(
+        None,
+        "Kernel bandwidth b in exp(-distance^2 / b). By default it is estimated from the "
+        "landmarks.",
+    )
+    whitening: float | None = _setting(
+        None,
+        "How much strong directions are damped, from 0 (not at all) to 1. The default is 0.5 for "
+        "ssbc and rff_fd, and 0 for linear.",
+        least=0,
+        most=1,
+    )
+    rotation: str | None = _setting(
+        None,
+        "How directions are rotated before they become bits: none, random, itq (towards the "
+        "corners), or uniform (equal variances). The default is itq for ssbc, rff_fd and linear, "
+        "and random for osh and frosh.",
+        choices=tuple(ROTATIONS),
+    )
+    epsilon: float | None = _setting(
+        None,
+        "The sketch has bits + bits / epsilon rows. More rows than columns are exact, and take "
+        "no more memory.",
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The settings of the method that are not left to it, by name."""
+        held = {f.name: getattr(self, f.name) for f in fields(MethodSettings)}
+        return {name: value for name, value in held.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """How a stream is learned, from its first row on.
+
+    Parameters
+    ----------
+    bits, method, n_landmarks, landmarks_by, bandwidth_factor, seed, refresh, ...
+        Each field says what it is for: `fields(Settings)[0].metadata["help"]`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).random((600, 8), dtype=np.float32)
+    >>> settings = Settings(bits=16, n_landmarks=50)
+    >>> settings.learner([rows]).learn(rows).coder().encode(rows[:2])
+    Codes(2 x 16 bits, epoch 0)
+    >>> print(settings)
+    ssbc, bits 16, n_landmarks 50
+    """
+
+    bits: int = _setting(BITS, "Length of the codes in bits.", least=1, most=MOST_BITS)
+    method: str = _setting("ssbc", "The method by which codes are learned.", choices=tuple(LEARNED))
+    n_landmarks: int = _setting(
+        500,
+        "Number of landmarks, sampled from the first 10 x N rows, which are buffered until then. "
+        "If a stream does not begin as it goes on, --epochs auto draws others.",
+        least=1,
+    )
+    landmarks_by: str = _setting(
+        "uniform",
+        "How ssbc chooses its first landmarks. uniform: rows drawn at random. centres: k-means "
+        "centres of the first rows, worth several times as many. Later epochs draw them.",
+        choices=LANDMARKS_BY,
+    )
+    bandwidth_factor: float | None = _setting(
+        None,
+        "In place of a bandwidth: so many times the squared mean distance of a landmark to its "
+        "30th neighbour. The default is 1, and up to 16 may be better.",
+    )
+    refresh: str | int = _setting(
+        "auto",
+        "Rows between two coders of an online job. auto: whenever the rows have doubled, and then "
+        "every 65,536. A refresh takes as long as learning some thousand rows.",
+        words=("auto",),
+        least=1,
+    )
+    seed: int = _setting(0, "Random seed.", least=0)
+
+    @property
+    def gathered(self) -> int:
+        """Rows from which landmarks are drawn, and then those by which `epochs` judges."""
+        return SHARE * self.n_landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
+
+    def checked(self) -> "Settings":
+        """The same with the method's own defaults filled in, if the method takes them.
+
+        Asked of two rows, so that what is wrong is known before anything is read.
+        """
+        bits, method = as_bits(self.bits), self._method()
+        refusal = method.refusal(bits, landmarks=self.n_landmarks, columns=bits)
+        if refusal:
+            raise InputError(
+                f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
+                f"landmarks"
+            )
+        parameters = inspect.signature(method.build).parameters
+        own = {name: p.default for name, p in parameters.items() if name in self._unset()}
+        if "epochs" not in parameters and self.epochs == "never":
+            own["epochs"] = None
+        filled = replace(self, **own)
+        replace(filled, bits=1).learner([np.eye(2)[: self.n_landmarks]])
+        return filled
+
+    def learner(self, rows: list[NDArray[Any]]) -> Learner:
+        """A learner with landmarks from these rows, all of them if they are few."""
+        more = {}
+        if self.landmarks_by == "centres" and self.epochs != "never":
+            later = np.concatenate(rows)[SHARE * self.n_landmarks :]
+            more["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
+        return self.build(self._landmarks(rows), **more)
+
+    def build(self, landmarks: Array, **more: Any) -> Learner:
+        """A learner from its landmarks. more: further arguments of the method."""
+        given = self.given() | more
+        if self.bandwidth_factor is not None:
+            if self.bandwidth is not None:
+                raise InputError(
+                    f"bandwidth is {self.bandwidth:g} and bandwidth_factor "
+                    f"{self.bandwidth_factor:g}: give one of them"
+                )
+            given["bandwidth"] = self.bandwidth_factor * nearest(30)
+        return self._method()(landmarks, self.bits, seed=self.seed, **given)
+
+    def plain(self) -> dict[str, Any]:
+        """All settings, for a file."""
+        return asdict(self)
+
+    def chosen(self) -> dict[str, Any]:
+        """The method, the bits, and whatever differs from the defaults."""
+        first: dict[str, Any] = {"method": self.method, "bits": self.bits}
+        usual = asdict(Settings(**first))
+        return first | {name: v for name, v in asdict(self).items() if v != usual[name]}
+
+    def _unset(self) -> set[str]:
+        return {f.name for f in fields(MethodSettings)} - self.given().keys()
+
+    def _method(self) -> Method:
+        return LEARNED[as_choice(self.method, "method", tuple(LEARNED))]
+
+    def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
+        count = min(self.n_landmarks, sum(map(len, rows)))
+        if as_choice(self.landmarks_by, "landmarks_by", LANDMARKS_BY) == "uniform":
+            return reservoir(rows, count, seed=self.seed)
+        if self._method().limit != "landmarks":
+            raise InputError(
+                f"landmarks_by is 'centres', and {self.method} has no landmarks: "
+                f"leave it out, or use ssbc"
+            )
+        first = np.concatenate(rows, dtype=np.float64)[: SHARE * self.n_landmarks]
+        return centres(first, count, seed=self.seed)
+
+    def __str__(self) -> str:
+        words = [f"{name} {_shown(value)}" for name, value in self.chosen().items()]
+        return ", ".join([self.method, *words[1:]])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,187 @@
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import streambits
+from streambits.cli import app as cli
+from streambits.errors import InputError, MissingExtraError
+
+SCRIPT = Path(sys.executable).with_name("streambits")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The entry point with these arguments: (exit code, stdout, stderr)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["streambits", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        code = stopped.value.code
+        return (0 if code is None else code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A verb 'fail' that raises what it is given."""
+
+    def install(error):
+        app = typer.Typer(pretty_exceptions_enable=False)
+        app.callback()(lambda: None)
+
+        @app.command()
+        def fail():
+            raise error
+
+        monkeypatch.setattr(cli, "app", app)
+
+    return install
+
+
+def test_version(call):
+    assert call("--version") == (0, f"streambits {streambits.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "extra"]])
+def test_wrong_use_is_exit_2(call, arguments):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert "Usage" in err
+
+
+def test_nothing_at_all_shows_help():
+    done = CliRunner().invoke(cli.app, [])
+    assert done.exit_code == 2
+    assert "demo" in done.output
+
+
+def test_every_verb_and_every_shown_option_has_help():
+    group = typer.main.get_command(cli.app)
+    for verb in group.commands.values():
+        assert verb.help
+        for option in verb.params:
+            assert getattr(option, "help", None) or option.hidden, option.name
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("rows is empty:\n  skip it"), MissingExtraError("matplotlib", "plots")]
+)
+def test_an_error_of_ours_is_one_line_on_stderr_and_exit_1(call, failing, error):
+    failing(error)
+    code, out, err = call("fail")
+    assert (code, out) == (1, "")
+    assert err == "streambits: " + " ".join(str(error).split()) + "\n"
+
+
+def test_an_interrupt_is_exit_130(call, failing):
+    failing(KeyboardInterrupt())
+    code, out, err = call("fail")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_the_installed_command():
+    done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streambits {streambits.__version__}\n"
+
+
+def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(call, failing, monkeypatch):
+    failing(ZeroDivisionError("two\nlines"))
+    code, out, err = call("fail")
+    assert (code, out) == (70, "")
+    [line] = err.splitlines()
+    assert line.startswith("streambits: this is a fault of streambits, please report it: ZeroDiv")
+    assert "STREAMBITS_DEBUG=1" in line
+    monkeypatch.setenv("STREAMBITS_DEBUG", "1")
+    code, _, err = call("fail")
+    assert code == 70
+    assert "Traceback" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device"), "standard output: No space left on device"),
+        (PermissionError(13, "Permission denied", "a/b"), "a/b: Permission denied"),
+        (MemoryError("4 TiB"), "there is not enough memory (4 TiB)"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(call, failing, error, told):
+    failing(error)
+    assert call("fail") == (1, "", f"streambits: {told}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("verb", ["--version", "index"])
+def test_a_full_disk_behind_standard_output_is_one_line(tmp_path, job, verb):
+    arguments = {"--version": [], "index": [job, "--out", tmp_path / "x.index", "--json"]}[verb]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [SCRIPT, verb, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    told = done.stderr.splitlines()[-1]
+    assert told == "streambits: standard output: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux tells where arguments lie")
+@pytest.mark.parametrize("form", ["--to {}", "--to={}"])
+def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
+    """While the command still runs: it waits for a server that is not there."""
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((500, 4)))
+    url = "postgresql://me:hunter2secret@127.0.0.1:1/codes"
+    command = [sys.executable, "-c", "from streambits.cli.app import main; main()", "online"]
+    command += [
+        str(tmp_path / "rows.npy"),
+        "--bits",
+        "4",
+        "--n-landmarks",
+        "20",
+        "--retry-seconds",
+        "60",
+    ]
+    command += [*form.format(url).split(), "--out", str(tmp_path / "job")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            end = time.monotonic() + 60
+            listed = Path(f"/proc/{process.pid}/cmdline")
+            while b"//127.0.0.1" not in listed.read_bytes() and time.monotonic() < end:
+                time.sleep(0.05)
+            seen = listed.read_bytes()
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert b"hunter2secret" not in seen
+    assert b"postgresql://127.0.0.1:1/codes" in seen
+    assert b"rows.npy" in seen
+
+
+WITHOUT_FCNTL = """
+import sys
+sys.modules["fcntl"] = None
+import typer
+from streambits.cli import app as cli
+for verb in typer.main.get_command(cli.app).commands:
+    sys.argv = ["streambits", verb, "--help"]
+    try:
+        cli.main()
+    except SystemExit as stopped:
+        assert not stopped.code, verb
+"""
+
+
+def test_every_verb_has_help_on_a_system_without_locks():
+    """Windows has no fcntl; only a job needs it."""
+    command = [sys.executable, "-c", WITHOUT_FCNTL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: streambits ") >= 11

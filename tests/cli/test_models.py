@@ -1,0 +1,177 @@
+"""Codes of `streambits encode` are searched by the model that made them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits._digests import seal, unseal
+from streambits.errors import StorageError
+from streambits.io.codes import open_codes
+from streambits.jobs.models import maker_of
+
+MODEL, CODERS = "model.safetensors", "coders.safetensors"
+
+
+@pytest.fixture(scope="session")
+def later(job, mixture):
+    """The learner of the job after some more rows."""
+    return sb.load(job / MODEL).learn(mixture(500, seed=9))
+
+
+@pytest.fixture(scope="session")
+def queries(job, rows, later):
+    """Rows that the models tell apart."""
+    differ = (
+        later.coder().encode(rows).unpack() != sb.load(job / CODERS).newest.encode(rows).unpack()
+    )
+    return rows[differ.any(axis=1)][:3]
+
+
+@pytest.fixture
+def here(job, queries, tmp_path, monkeypatch, command):
+    """job/ and again/, encoded by its model as a user types it, below the current directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(job, "job")
+    shutil.copy(job.parent / "rows.npy", "rows.npy")
+    np.save("queries.npy", queries)
+    assert command("encode", "job/", "rows.npy", "--out", "again/").code == 0
+    return tmp_path
+
+
+@pytest.fixture
+def asked(command, here):
+    """asked(where, *more): the answers, and the file of the model that gave them."""
+
+    def asked(where, *more):
+        done = command("search", where, "--query", here / "queries.npy", "-k", 20, *more)
+        assert done.code == 0, done.err
+        return done.lines, Path(done.err.split(" codes by ")[1].strip()).resolve()
+
+    return asked
+
+
+@pytest.fixture
+def noted(here):
+    """noted(**changes): what again/job.json tells from now on."""
+
+    def noted(**changes):
+        file = here / "again" / "job.json"
+        told = unseal(file.read_bytes(), file) | changes
+        file.write_bytes(seal({name: value for name, value in told.items() if value}))
+
+    return noted
+
+
+def test_distances_are_those_of_the_model(asked, here, queries):
+    coder = sb.load(here / "job" / CODERS).newest
+    hits = open_codes(here / "again" / "codes").index().search(coder.encode(queries), 20)
+    assert hits.distances[:, 0].tolist() == [0, 0, 0]
+    lines, file = asked("again")
+    assert file == here / "job" / CODERS
+    assert [line["ids"] for line in lines] == hits.ids.tolist()
+    assert [line["distances"] for line in lines] == hits.distances.tolist()
+
+
+@pytest.mark.parametrize("where", ["again", "again/codes", "again/all.index"])
+def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where, later):
+    command("index", "again", "--out", "again/all.index")
+    lines, file = asked(where)
+    assert file == here / "job" / CODERS
+    assert asked(where, "--model", "job/") == (lines, file)
+    assert asked(where, "--model", here / "job" / MODEL)[0] == lines
+    sb.save(later, "later.safetensors")
+    other, file = asked(where, "--model", "later.safetensors")  # a file is opened as it is named
+    assert other != lines
+    assert file == here / "later.safetensors"
+
+
+def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
+    for more in ([], ["--model", "job"]):
+        assert asked("job", *more)[1] == here / "job" / CODERS
+
+
+def test_a_folder_of_another_model_is_refused(asked, here, fails, later):
+    """It did not make these codes; a file is opened as it is named."""
+    sb.save(later, "job/model.safetensors")
+    Path("job/coders.safetensors").unlink()
+    told = fails("search", "again", "--query", "queries.npy", "--model", "job")
+    assert "the codes of again were made by job" in told
+    assert "that is not in job: leave --model out" in told
+    named = here / "job" / MODEL
+    assert asked("again", "--model", named)[1] == named
+
+
+@pytest.mark.parametrize("place", ["again", "again/codes", "/"])
+def test_the_path_is_found_from_elsewhere(asked, here, place, monkeypatch):
+    monkeypatch.chdir(here / place)
+    assert asked(here / "again")[1] == here / "job" / CODERS
+
+
+def test_another_file_by_that_path_is_not_taken(asked, here, monkeypatch):
+    (here / "other" / "job").mkdir(parents=True)
+    shutil.copy("job/model.safetensors", here / "other" / "job" / CODERS)
+    monkeypatch.chdir(here / "other")
+    assert asked("../again")[1] == here / "job" / CODERS
+
+
+def test_a_model_that_was_put_into_the_folder(asked, here):
+    Path("job/coders.safetensors").rename("again/coders.safetensors")
+    assert asked("again")[1] == here / "again" / CODERS
+
+
+def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, later):
+    ask = ("search", "again", "--query", "queries.npy")
+    then = json.loads(Path("again/job.json").read_bytes())["settings"]["model"]
+    sb.save(later, "job/coders.safetensors")
+    said = fails(*ask)
+    assert "codes of again were made by job/coders.safetensors, which has changed" in said
+    assert f"({then} then, " in said
+    assert "name a copy from then (--model)" in said
+    assert said == fails("reencode", "again", "rows.npy", "--out", "new")
+    Path("job").rename("elsewhere")
+    assert f"made by job ({then}), which is not there: name where it is" in fails(*ask)
+
+
+def test_a_folder_from_before_models_had_names(asked, fails, here, noted):
+    noted(names=None)
+    assert asked("again", "--model", "job")[1] == here / "job" / CODERS
+    told = fails("search", "again", "--query", "queries.npy")
+    assert "were made by a model (" in told
+    shutil.copy("job/coders.safetensors", ".")
+    assert asked("again")[1] == here / CODERS
+
+
+def test_all_rows_again_by_the_same_model(command, here, rows):
+    done = command("reencode", "again", "rows.npy", "--renew", "--out", "new")
+    assert done.code == 0, done.err
+    learner = sb.load(here / "new" / MODEL)
+    assert (learner.epoch, learner.seen) == (2, len(rows))
+
+
+def test_other_folders_have_none(here, job, tmp_path, noted):
+    assert maker_of(here / "again").name == "job"
+    assert maker_of(here / "job") is maker_of(here / "nowhere") is maker_of(here / "rows.npy")
+    assert maker_of(here / "job") is None
+    for settings in ({"model": 7}, {}):
+        noted(settings=settings)
+        assert maker_of(here / "again") is None
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "\0"])
+def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
+    (here / "again" / "job.json").write_text(text)
+    with pytest.raises(StorageError, match="damaged"):
+        maker_of(here / "again")
+    (here / "again" / "checkpoint.safetensors").unlink()
+    assert maker_of(here / "again") is None
+
+
+def test_somebody_elses_description_beside_codes(asked, here):
+    (here / "job.json").write_text("[1, 2]")
+    np.save("packed.npy", open_codes("again/codes").index().get(range(5000)).packed)
+    shutil.copy("job/model.safetensors", ".")
+    assert asked("packed.npy")[1] == here / MODEL

@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streambits.evaluation.bits import BitUse
+from streambits.evaluation.result import Evaluation, LengthScore, headings, table_rows
+
+
+def evaluation(own, others, *, constant=0):
+    """With recalls by length, each in the first 10 and after re-ranking 100 and 200."""
+    scores = {
+        bits: LengthScore(bits, dict(zip((10, 100, 200), recalls, strict=True)), 0.5)
+        for bits, recalls in {64: own, **others}.items()
+    }
+    lengths = tuple(scores[bits] for bits in sorted(scores))
+    use = BitUse(0.1, constant, 0.1, 0.2)
+    return Evaluation(scores[64], lengths, 10, 0.95, 1000, 100, 8, use, np.zeros(64), np.eye(64))
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "advice"),
+    [
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.5, 0.96, 0.99), 128: (0.6, 0.98, 1)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "96 bits would reach 0.95 after re-ranking 100."
+            ),
+        ),
+        (
+            (0.3, 0.8, 0.96),
+            {96: (0.5, 0.96, 0.99)},
+            (
+                "64 bits reach 0.95 after re-ranking 200. "
+                "96 bits would reach 0.95 after re-ranking 100."
+            ),
+        ),
+        ((0.3, 0.97, 0.99), {96: (0.5, 0.98, 1)}, "64 bits reach 0.95 after re-ranking 100."),
+        (
+            (0.96, 0.97, 0.99),
+            {32: (0.5, 0.98, 1)},
+            "64 bits reach 0.95 without re-ranking. 32 bits would reach 0.95 after re-ranking 100.",
+        ),
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.4, 0.85, 0.96)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "96 bits would reach 0.95 after re-ranking 200."
+            ),
+        ),
+        (
+            (0.3, 0.8, 0.9),
+            {96: (0.4, 0.85, 0.93)},
+            (
+                "64 bits reach a recall of 0.90 after re-ranking 200 candidates, less than 0.95. "
+                "No other length up to 96 bits reaches it; the best is 96 bits with 0.93. More "
+                "landmarks or `tune` may help."
+            ),
+        ),
+        ((0.3, 0.8, 0.96), {}, "64 bits reach 0.95 after re-ranking 200."),
+    ],
+)
+def test_advice_follows_from_the_figures(own, others, advice):
+    assert evaluation(own, others).advice == advice
+
+
+def test_constant_bits_are_named():
+    advice = evaluation((0.96, 0.97, 0.99), {}, constant=3).advice
+    assert advice.endswith(
+        "3 of the 64 bits are the same for all rows and carry nothing: a "
+        "shorter code would do as well."
+    )
+
+
+def test_the_table_has_a_row_per_length_and_dashes_where_there_are_no_codes():
+    found = evaluation((0.3, 0.8, 0.9), {96: (0.4, 0.85, 0.93)})
+    missing = LengthScore(512, {}, reason="too long")
+    table = list(table_rows(replace(found, lengths=(*found.lengths, missing))))
+    assert headings(found) == ["bits", "bytes", "MAP", "first 10", "re-rank 100", "re-rank 200"]
+    assert table[0] == ("64", "8", "0.500", "0.300", "0.800", "0.900")
+    assert table[2] == ("512", "64", "-", "-", "-", "-")

@@ -1,0 +1,173 @@
+"""Those who are told where a job is: operators, logs, people."""
+
+import io
+import json
+import logging
+import math
+import re
+import socket
+import threading
+from contextlib import ExitStack
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from streambits.cli import output as shown
+from streambits.epochs.detector import DriftMeasurement
+from streambits.errors import InputError
+from streambits.jobs import progress as progress_of
+from streambits.jobs.job import Job, Pace
+from streambits.jobs.progress import JsonLog, Progress
+from streambits.jobs.rejects import Rejects
+from streambits.jobs.work import Online
+from streambits.methods.settings import Settings
+from streambits.model.batches import RowBatch
+
+DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)
+HERE = Progress(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)
+
+
+class Source:
+    """Rows in memory."""
+
+    name = "memory"
+
+    def __init__(self, rows):
+        self.rows, self.length = rows, len(rows)
+
+    def identity(self):
+        return self.name
+
+    def read(self, offset=None):
+        for start in range(offset or 0, len(self.rows), 100):
+            some = self.rows[start : start + 100]
+            yield RowBatch(np.arange(start, start + len(some)), some, start + len(some))
+
+
+def run(rows, *watchers):
+    work = Online(Settings(8, n_landmarks=40).checked())
+    rejects = Rejects(None, skip=False)
+    return Job(Source(rows), work, None, rejects, pace=Pace(500, 60), watchers=watchers).run()
+
+
+def test_a_job_tells_how_it_goes(moving, monkeypatch):
+    monkeypatch.setattr("streambits.jobs.reader.TOGETHER", 100)
+    told = []
+    end = run(np.nan_to_num(moving), lambda event, progress: told.append((event, progress)))
+    events = [event for event, _ in told]
+    assert (events[0], events[-1]) == ("start", "end")
+    assert {"commit", "epoch"} <= set(events)
+    rows = [progress.rows for _, progress in told]
+    assert rows == sorted(rows)
+    assert (end.rows, end.fresh, end.total, end.left) == (9000, 9000, 9000, 0)
+    assert end.epoch > 0
+    assert end.certificate >= 0
+    assert end.drift.rows == 8704
+
+
+def served(metrics):
+    with urlopen(f"http://127.0.0.1:{metrics.port}/metrics") as answer:
+        text = answer.read().decode()
+    return {k: float(v) for k, v in re.findall(r"^(\w\S*) (\S+)$", text, re.MULTILINE)}
+
+
+def test_metrics():
+    pytest.importorskip("prometheus_client")
+    with progress_of.Metrics(0) as metrics:
+        assert metrics._server.server_address[0] == "127.0.0.1"
+        metrics("start", Progress(500, 2000, 1, 0, 0.0))
+        metrics("commit", HERE)
+        found = served(metrics)
+        with pytest.raises(InputError, match=f"cannot be served on port {metrics.port}: Address"):
+            progress_of.Metrics(metrics.port)
+    assert found["streambits_rows_total"] == 1000
+    assert found["streambits_bytes_total"] == 4000
+    assert found["streambits_rejects_total"] == 3
+    assert found["streambits_commits_total"] == 1
+    assert found["streambits_epoch"] == 1
+    assert found["streambits_certificate"] == 0.25
+    assert found["streambits_lag"] == 7
+    assert found["streambits_rows_per_second"] == 250
+    assert found['streambits_drift{statistic="affinity"}'] == 0.5
+    assert math.isnan(found['streambits_drift{statistic="shift"}'])
+
+
+def test_logs():
+    out = io.StringIO()
+    log = JsonLog("online", out)
+    for event in ("start", "step", "commit", "end"):
+        log(event, HERE if event != "start" else Progress(500, 2000, 0, 0, 0.0))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["start", "rejects", "commit", "end"]
+    assert lines[1]["new"] == 3
+    assert lines[2]["rows"] == 1000
+    assert lines[2]["drift"]["shift"] is None
+    assert all(line["job"] == "online" and line["time"] for line in lines)
+
+
+def test_in_words():
+    assert shown.progress_line(HERE) == (
+        "1,000 of 2,003 rows, 250 rows/s, 4 s left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
+    )
+    assert shown.progress_line(Progress(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
+
+
+def test_in_a_terminal(monkeypatch):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120)
+    monkeypatch.setattr(shown, "stderr", lambda: console)
+    with shown.job_progress() as tell:
+        tell("step", HERE)
+    assert "1,000 of 2,003 rows" in out.getvalue()
+
+
+def test_metrics_of_a_job_that_gives_rows_back():
+    """Stopped before it could commit: what was read is read again the next time."""
+    pytest.importorskip("prometheus_client")
+    with progress_of.Metrics(0) as metrics:
+        metrics("step", HERE)
+        metrics("end", Progress(0, 0, 0, 0, 1.0))
+        assert served(metrics)["streambits_rows_total"] == 1000
+
+
+def test_clients_that_hang_take_no_more_than_their_share(monkeypatch):
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(progress_of._Answer, "timeout", 0.2)
+    before = threading.active_count()
+    with ExitStack() as stack:
+        metrics = stack.enter_context(progress_of.Metrics(0))
+        address = ("127.0.0.1", metrics.port)
+        hanging = [stack.enter_context(socket.create_connection(address)) for _ in range(60)]
+        for one in hanging:
+            one.settimeout(20)
+            assert one.recv(1) == b""  # all are sent away, those that had room after a while
+            assert threading.active_count() <= before + 1 + progress_of.CONNECTIONS
+        metrics("commit", HERE)
+        assert served(metrics)["streambits_rows_total"] == 1000
+
+
+class Broken(io.StringIO):
+    """A log nobody reads, or on a disk that is full."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def write(self, _):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(28, "No space left"), ValueError()])
+def test_a_log_that_cannot_be_written_does_not_end_the_job(error, moving):
+    log = JsonLog("online", Broken(error))
+    assert run(np.nan_to_num(moving[:1000]), log).rows == 1000
+    log.emit(logging.makeLogRecord({"msg": "a server went away"}))
+
+
+def test_a_watcher_whose_terminal_is_gone_does_not_end_the_job(moving):
+    def watch(event, progress):
+        raise OSError(5, "Input/output error")
+
+    assert run(np.nan_to_num(moving[:1000]), watch).rows == 1000

@@ -1,0 +1,114 @@
+"""Settings of a job: what they become, and what is refused before there is a job."""
+
+import inspect
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.errors import InputError
+from streambits.methods import METHODS
+from streambits.methods.settings import LEARNED, MethodSettings, Settings
+
+
+def test_each_setting_reaches_the_learner(rows):
+    settings = Settings(8, n_landmarks=40, whitening=0.25, rotation="random", bandwidth_factor=4.0)
+    learner = settings.learner([rows[:400]])
+    usual = sb.nearest(30).of(learner.features.landmarks)
+    assert (learner.whitening, learner.rotation) == (0.25, "random")
+    assert learner.features.bandwidth == pytest.approx(4 * usual, rel=1e-12)
+
+
+def test_a_factor_holds_for_later_epochs_too(rows):
+    learner = Settings(8, n_landmarks=40, bandwidth_factor=4.0).learner([rows[:400]])
+    learner.learn(100 * rows).renew()
+    usual = sb.nearest(30).of(learner.features.landmarks)
+    assert learner.features.bandwidth == pytest.approx(4 * usual, rel=1e-12)
+
+
+def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
+    for size in (400, 70):
+        batches = parts(rows[:400], size)
+        drawn, also, found = (
+            Settings(8, n_landmarks=40, landmarks_by=way, seed=3)
+            .learner(batches)
+            .features.landmarks
+            for way in ("uniform", "uniform", "centres")
+        )
+        np.testing.assert_array_equal(drawn, sb.reservoir([rows[:400]], 40, seed=3))
+        np.testing.assert_array_equal(also, drawn)
+        np.testing.assert_array_equal(found, sb.centres(rows[:400].astype(float), 40, seed=3))
+
+
+def test_few_rows_are_their_own_centres(rows):
+    landmarks = (
+        Settings(4, n_landmarks=500, landmarks_by="centres").learner([rows[:6]]).features.like
+    )
+    assert {tuple(row) for row in landmarks.round(4)} == {
+        tuple(row) for row in rows[:6].astype(float).round(4)
+    }
+
+
+def test_itq_and_pcah_are_linear_with_a_rotation(rows, fingerprint):
+    for method, rotation in (("itq", "itq"), ("pcah", "none"), ("unifdiag", "uniform")):
+        known = Settings(6, method, n_landmarks=40).learner([rows[:400]])
+        found = Settings(6, "linear", n_landmarks=40, rotation=rotation).learner([rows[:400]])
+        assert fingerprint(found) == fingerprint(known)
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_the_defaults_of_every_method_are_filled_in(method, rows, fingerprint):
+    left = Settings(8, method, n_landmarks=40)
+    filled = left.checked()
+    taken = inspect.signature(METHODS[method].build).parameters
+    for name, value in filled.given().items():
+        assert taken[name].default == value
+    unset = {f.name for f in fields(MethodSettings)} - filled.given().keys()
+    assert all(name not in taken or taken[name].default is None for name in unset)
+    first, second = (s.learner([rows[:400]]) for s in (left, filled))
+    assert fingerprint(first) == fingerprint(second)
+
+
+def test_never_is_what_methods_without_epochs_do():
+    assert Settings(8, "pcah", epochs="never").checked() == Settings(8, "pcah").checked()
+
+
+def test_what_is_chosen_makes_the_same_settings():
+    settings = Settings(8, "linear", rotation="random", seed=3)
+    assert settings.chosen() == {"method": "linear", "bits": 8, "rotation": "random", "seed": 3}
+    assert Settings(**settings.chosen()) == settings
+
+
+def test_every_setting_of_a_method_is_declared_or_no_number():
+    """Else jobs, the command line and the adapter do not have it."""
+    special = {"landmarks", "sample", "bits", "seed", "reference", "paper", "count"}
+    declared = {f.name for f in fields(Settings)}
+    for name, method in LEARNED.items():
+        missing = set(inspect.signature(method.build).parameters) - declared - special
+        assert not missing, (name, missing)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"method": "lsh"}, "method is 'lsh'; choose one of ssbc"),
+        ({"bits": 5000}, "bits is 5000"),
+        ({"n_landmarks": 7}, "bits is 8, and ssbc has at most 7 bits: one per landmark; ask for"),
+        ({"bits": 1, "n_landmarks": 1}, "at least 2"),
+        ({"whitening": 1.5}, "whitening is 1.5; it must be .* at most 1"),
+        ({"whitening": float("nan")}, "whitening is nan"),
+        ({"rotation": "left"}, "rotation is 'left'; choose one of"),
+        ({"bandwidth": 0.0}, "bandwidth is 0.0; it must be finite and above 0"),
+        ({"bandwidth_factor": -1.0}, "factor is -1.0; it must be finite and above 0"),
+        ({"bandwidth": 3.0, "bandwidth_factor": 2.0}, "bandwidth is 3 and .*factor 2: give one"),
+        ({"landmarks_by": "grid"}, "landmarks_by is 'grid'; choose one of uniform, centres"),
+        ({"method": "linear", "landmarks_by": "centres"}, "linear has no landmarks: leave it out"),
+        ({"method": "itq", "whitening": 0.5}, "itq has no setting 'whitening': it takes"),
+        ({"half_life": -1.0}, "half_life is -1.0"),
+        ({"epochs": 3}, "epochs is 3"),
+    ],
+)
+def test_what_no_method_takes_is_refused_before_the_first_row(change, complaint):
+    with pytest.raises(InputError, match=complaint):
+        Settings(**{"bits": 8} | change).checked()
