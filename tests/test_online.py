@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits import Codes
+from streambits import Codes, _arrays
 from streambits.errors import InputError
 from streambits.online import OnlineEncoder
 
@@ -184,3 +184,24 @@ def test_a_coder_is_renewed_sooner_where_the_directions_have_moved():
         assert set(usual) <= {*ends, seen}
         assert bool(sooner) == has_moved
         assert all(end > 40_000 and end % 8192 == 0 for end in sooner)
+
+
+def test_every_row_is_checked_once(monkeypatch, train, rows):
+    """Encoding, learning, the monitor and the samples take what has been checked as it is."""
+    learner, coders, looked_at = sb.ssbc(train, 12), sb.CoderSet(), []
+    usual = _arrays._check_finite
+
+    def check(array, name):
+        looked_at.append(len(array))
+        usual(array, name)
+
+    monkeypatch.setattr(_arrays, "_check_finite", check)
+    for _ in sb.encode_online(learner, [rows[:700], rows[700:]], coders=coders):
+        pass
+    assert sum(looked_at) == len(rows)
+
+
+def test_rows_out_of_reach_of_their_time_are_counted(train, rows):
+    online = OnlineEncoder(sb.ssbc(train, 12, epochs="never"))
+    list(online.encode(np.concatenate([rows[:300], rows[:20] + 50, rows[300:900]])))
+    assert online.out_of_reach == 20

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_count, as_rows, to_numpy
+from streambits._arrays import Array, CheckedRows, as_count, as_rows, to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.index import HammingIndex
@@ -63,6 +63,7 @@ class OnlineEncoder:
             refresh = as_count(refresh, "refresh")
         self.learner, self.refresh, self.coders = learner, refresh, coders
         self._on_refresh = on_refresh
+        self.out_of_reach = 0  # rows that came so far from every landmark of their time
         self.coder = learner.last_coder or learner.coder()
 
     def encode(self, rows: Array) -> Iterator[Codes]:
@@ -72,10 +73,11 @@ class OnlineEncoder:
         while rows.shape[0]:
             left = until_refresh(learner.seen, self.refresh)
             check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
-            codes = learner.learn_and_encode(rows[: min(left, check), :], self.coder)
+            codes = learner.learn_and_encode(CheckedRows(rows[: min(left, check), :]), self.coder)
             done = len(codes)
+            self.out_of_reach += int(self.coder.out_of_reach([rows[:done, :]], codes).sum())
             if self.coders is not None:
-                self.coders.record(self.coder, rows[:done, :], codes)
+                self.coders.record(self.coder, CheckedRows(rows[:done, :]), codes)
             rows = rows[done:, :]
             due = done == left or learner.epoch != self.coder.epoch
             if due or (done == check and learner.has_moved):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_count, as_rows, blocks, move, to_numpy
+from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, move, to_numpy
 from streambits._threads import ordered_map
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
 from streambits.errors import EpochError, InputError
@@ -77,8 +77,9 @@ class CoderSet:
         held = self._held.get(epoch)
         if isinstance(held, GrowingEpoch):
             return held
-        single = isinstance(rows, np.ndarray) and rows.dtype == np.float32
-        like = move(checked[:0, :], rows[:0]) if single else checked
+        own = rows.rows if isinstance(rows, CheckedRows) else rows
+        single = isinstance(own, np.ndarray) and own.dtype == np.float32
+        like = move(checked[:0, :], own[:0]) if single else checked
         packed, seed = np.zeros((0, 0), np.uint8), [self.seed, 3, epoch]
         new = GrowingEpoch(
             coder,

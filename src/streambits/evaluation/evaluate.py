@@ -19,7 +19,7 @@ from streambits.index import HammingIndex
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes, as_bits
 from streambits.model.learner import Learner
-from streambits.sketches import Fixed, FrequentDirections, HadamardDirections, Sketch
+from streambits.sketches import Fixed, FrequentDirections, Sketch
 
 LENGTHS = (16, 32, 64, 96, 128, 192, 256, 384, 512)
 RERANKED = (1, 2, 5, 10, 20)  # candidates per answer
@@ -221,29 +221,10 @@ def resized(learner: Learner, bits: int) -> Learner:
 def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     """An empty sketch of the same kind; one of l rows grows with the number of bits."""
     if isinstance(sketch, FrequentDirections):
-        return _sized(sketch, max(2, math.ceil(sketch.size * bits / before)))
+        return sketch.with_size(max(2, math.ceil(sketch.size * bits / before)))
     if isinstance(sketch, Fixed) and bits > sketch.capacity:
         raise InputError(
             f"the {sketch.capacity} directions of this method were fixed when it was built, which "
             f"is too few: build a model of {bits} bits to compare"
         )
     return sketch.fresh()
-
-
-def _sized(sketch: FrequentDirections, size: int) -> Sketch:
-    mean, half_life = sketch.mean, sketch.half_life
-    if isinstance(sketch, HadamardDirections):
-        sampled = None if sketch.sampled == 2 * sketch.size else sketch.sampled
-        return HadamardDirections(
-            sketch.width, size, sampled, half_life=half_life, seed=sketch.seed, like=mean
-        )
-    spare = None if sketch.spare == sketch.size else sketch.spare
-    return FrequentDirections(
-        sketch.width,
-        size,
-        spare,
-        centred=sketch.centred,
-        half_life=half_life,
-        robust=sketch.robust,
-        like=mean,
-    )

@@ -8,6 +8,7 @@ import numpy as np
 
 from streambits._arrays import (
     Array,
+    CheckedRows,
     array_namespace,
     as_choice,
     as_number,
@@ -170,10 +171,11 @@ class Learner:
         whole = blocks[first:] if coder.features is self.features else []
         packed = self._absorb(blocks, coder if whole else None)[first:]
         if not whole:
-            return coder.encode(rows, warn=False)
+            return coder.encode(CheckedRows(rows), warn=False)
         ends = [rows[:start, :], rows[end:, :]]
         before, after = (
-            coder.encode(part, warn=False).packed if part.shape[0] else None for part in ends
+            coder.encode(CheckedRows(part), warn=False).packed if part.shape[0] else None
+            for part in ends
         )
         parts = [part for part in (before, *packed, after) if part is not None]
         return Codes(frozen(np.concatenate(parts)), coder.bits, coder.epoch)

@@ -168,10 +168,14 @@ class FrequentDirections(CentredSketch):
         return nbytes(self._buffer, self.mean)
 
     def fresh(self) -> Self:
+        return self.with_size(self.size)
+
+    def with_size(self, size: int) -> Self:
+        """Return an empty sketch of another size; `spare` follows the size where it was equal."""
         return type(self)(
             self.width,
-            self.size,
-            self.spare,
+            size,
+            None if self.spare == self.size else self.spare,
             centred=self.centred,
             half_life=self.half_life,
             robust=self.robust,

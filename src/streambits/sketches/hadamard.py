@@ -105,11 +105,12 @@ class HadamardDirections(FrequentDirections):
         """
         return super().certificate if self._whole else math.inf
 
-    def fresh(self) -> Self:
+    def with_size(self, size: int) -> Self:
+        """Return an empty sketch of another size; `sampled` follows it where it was twice that."""
         return type(self)(
             self.width,
-            self.size,
-            self.sampled,
+            size,
+            None if self.sampled == 2 * self.size else self.sampled,
             half_life=self.half_life,
             seed=self.seed,
             like=self._buffer,
