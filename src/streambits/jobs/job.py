@@ -302,6 +302,7 @@ class Job:
             drift=latest(drift),
             lag=getattr(self.source, "lag", None),
             total=self._total,
+            out_of_reach=self.work.out_of_reach,
             stopped=stopped,
         )
         for watcher in self.watchers:

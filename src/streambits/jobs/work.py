@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import CheckedRows
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.jobs.folder import JobFolder
@@ -29,6 +30,9 @@ class Work(Protocol):
     def epoch(self) -> int: ...
     @property
     def learner(self) -> Learner | None: ...
+    @property
+    def out_of_reach(self) -> int:
+        """Rows of this run that no landmark reached: their codes say nothing."""
 
     def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         """Rows in the order of the source; gives codes, perhaps of rows that came before."""
@@ -71,6 +75,7 @@ class Encoding:
 
     def __init__(self, coder: Coder, model: str) -> None:
         self.coder, self.model = coder, model
+        self.out_of_reach = 0
 
     @property
     def epoch(self) -> int:
@@ -84,7 +89,9 @@ class Encoding:
                 f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
                 f"{self.coder.features.inputs}"
             )
-        yield CodeBatch(ids, self.coder.encode(rows))
+        codes = self.coder.encode(CheckedRows(rows))
+        self.out_of_reach += int(self.coder.out_of_reach([rows], codes).sum())
+        yield CodeBatch(ids, codes)
 
     def finish(self) -> Iterator[CodeBatch]:
         yield from ()
@@ -104,6 +111,8 @@ class Encoding:
 
 class Learning:
     """Gathers the first rows, draws landmarks from them, and learns them and all that follow."""
+
+    out_of_reach = 0
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -146,7 +155,7 @@ class Learning:
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del ids
         if len(rows):
-            learner.learn(rows)
+            learner.learn(CheckedRows(rows))
         yield from ()
 
     def models(self) -> dict[str, Any]:
@@ -192,7 +201,8 @@ class Online(Learning):
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del learner
         if self._online is not None and len(rows):
-            yield from self._online.batch(ids, rows)
+            yield from self._online.batch(ids, CheckedRows(rows))
+            self.out_of_reach = self._online.out_of_reach
             if self._keep_epochs is not None:
                 self._retired |= self.coders.keep_newest(self._keep_epochs)
 
