@@ -227,19 +227,7 @@ class Online(Learning):
     def save(self, folder: JobFolder) -> None:
         if self.learner is not None:  # coders first: until they are there, a checkpoint is newer
             save(self.coders, folder.coders_file)
-            save(with_coder(self.learner, self.coders.newest), folder.model_file)
-
-
-def with_coder(learner: Learner, coder: Coder) -> Learner:
-    """A copy of a learner whose current coder is that one, until it learns more rows.
-
-    The last coder that a learner gave out is not always the one that made the last codes: it may
-    have been made after the last row. Where a new epoch began then, the learner stays as it is.
-    """
-    state = learner.state()
-    if learner.epoch == coder.epoch:
-        state |= {"last": coder.projection.state(), "stale": False}
-    return Learner.from_state(state)
+            save(self.learner.with_coder(self.coders.newest), folder.model_file)
 
 
 def _first_rows(batches: list[Rows], count: int) -> list[Rows]:
