@@ -44,7 +44,7 @@ def epochs(name: str, order: str, seed: int) -> tuple[list[Epoch], Any, truth.Tr
     train, rows = datasets.stream(name, landmarks, length, seed=seed, order=order)
     found = board(rows, nearest(30).distance(train), seed)
     learner, rng, asked = (
-        sb.ssbc(rows[:landmarks], BITS, seed=seed),
+        sb.ssbc(rows[:landmarks], BITS, epochs="never", seed=seed),
         np.random.default_rng(seed),
         [],
     )

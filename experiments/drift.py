@@ -50,7 +50,10 @@ def rivals(rows: Any, landmarks: int, seed: int) -> Iterator[tuple[str, sb.Codes
     first = rows[:FROZEN]
     rng = np.random.default_rng(seed)
     train = first[rng.permutation(len(first))[:landmarks]]
-    yield "ssbc frozen", sb.ssbc(train, BITS, seed=seed).learn(first).coder().encode(rows)
+    yield (
+        "ssbc frozen",
+        sb.ssbc(train, BITS, epochs="never", seed=seed).learn(first).coder().encode(rows),
+    )
     yield "lsh, stale mean", sb.methods.lsh(first, BITS, seed=seed).coder().encode(rows)
     whole = rows[rng.permutation(len(rows))[:FROZEN]]
     yield "lsh, right mean", sb.methods.lsh(whole, BITS, seed=seed).coder().encode(rows)
@@ -79,7 +82,7 @@ def sorted_stream(name: str, order: str, seed: int) -> Figures:
     yield "auto, epochs", done.epochs
     learner.renew()
     yield "auto, re-encoded", by_codes(found, learner.coder().encode(rows))
-    never = sb.ssbc(rows[:landmarks], BITS, seed=seed).learn(rows).coder()
+    never = sb.ssbc(rows[:landmarks], BITS, epochs="never", seed=seed).learn(rows).coder()
     yield "never, re-encoded", by_codes(found, never.encode(rows))
     if seed < SETTINGS["few"]:
         done = streamed(sb.ssbc(rows[:landmarks], BITS, epochs=4096, seed=seed), rows)
@@ -113,10 +116,10 @@ def abrupt(name: str, seed: int) -> Figures:
     rng = np.random.default_rng(seed)
     train = seen[rng.permutation(len(seen))[:landmarks]]
     found = board(later, nearest(30).distance(train), seed)
-    new = sb.ssbc(train, BITS, seed=seed).learn(seen).coder()
+    new = sb.ssbc(train, BITS, epochs="never", seed=seed).learn(seen).coder()
     yield "trained on the new regime alone", by_codes(found, new.encode(later))
     old = before[rng.permutation(FROZEN)[:landmarks]]
-    frozen = sb.ssbc(old, BITS, seed=seed).learn(before[:FROZEN]).coder()
+    frozen = sb.ssbc(old, BITS, epochs="never", seed=seed).learn(before[:FROZEN]).coder()
     yield "frozen", by_codes(found, frozen.encode(later))
     learner = sb.ssbc(before[:landmarks], BITS, epochs="auto", seed=seed)
     for part in (*blocks(before, REFRESH), *blocks(seen, REFRESH)):
@@ -204,7 +207,7 @@ def across(name: str, seed: int) -> Figures:
     for order in ("shuffled", "sorted"):
         train, rows = datasets.stream(name, landmarks, length, seed=seed, order=order)
         found = board(rows, nearest(30).distance(train), seed)
-        learner = sb.ssbc(rows[:landmarks], BITS, seed=seed)
+        learner = sb.ssbc(rows[:landmarks], BITS, epochs="never", seed=seed)
         coders, index = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
         for quarter in np.array_split(rows, 4):
             learner.learn(quarter).renew()

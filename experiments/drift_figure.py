@@ -67,7 +67,7 @@ def frozen(rows: Any, landmarks: int, threshold: float) -> list[float]:
     """The same, by a coder that saw the first 5000 rows."""
     first = rows[:FROZEN]
     train = first[np.random.default_rng(SEED).permutation(FROZEN)[:landmarks]]
-    codes = sb.ssbc(train, BITS, seed=SEED).learn(first).coder().encode(rows)
+    codes = sb.ssbc(train, BITS, epochs="never", seed=SEED).learn(first).coder().encode(rows)
     scores = []
     for end in range(STEP, len(rows) + 1, STEP):
         places = end - 1 - np.arange(0, STEP, 10)

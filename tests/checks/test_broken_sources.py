@@ -198,8 +198,10 @@ BROKEN = {
 }
 
 
-def test_a_plain_source_passes():
-    run_checks(CHECKS, Plain)
+def test_a_plain_source_passes_if_it_says_what_it_cannot_do():
+    assert run_checks(CHECKS, Plain, skip=["check_evidence"]).skipped == ("check_evidence",)
+    with pytest.raises(AssertionError, match="check_evidence: was not tested, since the source"):
+        run_checks(CHECKS, Plain)
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)

@@ -12,7 +12,6 @@ import streambits as sb
 from streambits._digests import seal
 from streambits.cli import app as cli
 from streambits.io.codes import open_sink
-from streambits.jobs.work import with_coder
 
 
 class Done(NamedTuple):
@@ -85,7 +84,7 @@ def job(tmp_path_factory, rows, train):
     for ids, codes in sb.encode_online(learner, parts, coders=coders):
         sink.write(ids, codes)
     sink.close()
-    sb.save(with_coder(learner, coders.newest), folder / "model.safetensors")
+    sb.save(learner.with_coder(coders.newest), folder / "model.safetensors")
     sb.save(coders, folder / "coders.safetensors")
     (folder / "job.json").write_bytes(seal({"verb": "online", "settings": {"bits": 16}}))
     np.save(folder.parent / "rows.npy", rows)

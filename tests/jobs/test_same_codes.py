@@ -7,7 +7,6 @@ import pytest
 
 import streambits as sb
 from streambits.io.codes.parquet import read_codes
-from streambits.jobs.work import with_coder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
@@ -50,7 +49,7 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
         assert (tmp_path / "job" / file).read_bytes() == (alone / file).read_bytes()
     ours, theirs = sb.load(tmp_path / "job" / "model.safetensors"), learner
     if learner.epoch == coders.newest.epoch:
-        theirs = with_coder(learner, coders.newest)
+        theirs = learner.with_coder(coders.newest)
         assert fingerprint(ours.coder()) == fingerprint(coders.newest)
     assert fingerprint(ours) == fingerprint(theirs)
 
@@ -82,7 +81,7 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     coders = sb.CoderSet()
     assert held(tmp_path / "job" / "codes") == online(learner, rows, coders, "auto")
     model = sb.load(tmp_path / "job" / "model.safetensors")
-    assert fingerprint(model) == fingerprint(with_coder(learner, coders.newest))
+    assert fingerprint(model) == fingerprint(learner.with_coder(coders.newest))
 
 
 @pytest.mark.parametrize("method", ["osh", "itq", "rff_fd"])

@@ -64,7 +64,7 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "board", lambda *_: Board(ROWS[:100], ROWS[100:], found))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"linear"}))  # pcah, itq, unifdiag
 @pytest.mark.usefixtures("small")
 def test_every_method_has_figures_or_a_reason(method):
     figures = measure(Cell("uniform", method, 12), queries=50)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from streambits.checks._compare import expect, expect_error
+from streambits.checks._compare import Inapplicable, expect, expect_error
 from streambits.errors import StreambitsError
-from streambits.io.protocols import Source
+from streambits.io.protocols import Source, Verifiable
 from streambits.model.batches import Reject, RowBatch
 
 Factory = Callable[[], Source]
@@ -105,17 +105,18 @@ def check_bad_offset(factory: Factory) -> None:
 def check_evidence(factory: Factory) -> None:
     """A source that can tell whether it was exchanged says of itself that it was not.
 
-    `evidence(offset)` is a JSON value; `changes(evidence)` of the same source lists nothing. Those
-    without them have no evidence, and list nothing.
+    `evidence(offset)` is a JSON value; `changes(evidence)` of the same source lists nothing.
     """
     source = factory()
-    evidence, changes = _evidence(source)
+    if not isinstance(source, Verifiable):
+        raise Inapplicable("the source has no `evidence` and `changes`")
     for batch in source.read():
-        earlier = _round_trip(evidence(batch.offset), "evidence")
-        fresh, changes = _evidence(factory())
-        found = changes(earlier)
+        earlier = _round_trip(source.evidence(batch.offset), "evidence")
+        fresh = factory()
+        assert isinstance(fresh, Verifiable), "expected the same kind of source every time"
+        found = fresh.changes(earlier)
         expect(not found, f"expected no changes at offset {batch.offset}, got {found}")
-        again = fresh(batch.offset)
+        again = fresh.evidence(batch.offset)
         expect(again == earlier, f"expected the same evidence once it is checked, got {again}")
 
 
@@ -131,11 +132,6 @@ CHECKS = (
     check_bad_offset,
     check_evidence,
 )
-
-
-def _evidence(source: Source) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    evidence = getattr(source, "evidence", lambda _: None)
-    return evidence, getattr(source, "changes", lambda _: [])
 
 
 def _batches(factory: Factory) -> list[RowBatch]:

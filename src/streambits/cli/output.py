@@ -161,6 +161,8 @@ def progress_line(progress: Progress) -> str:
         words.append(f"{progress.lag:,} waiting")
     if progress.rejects:
         words.append(f"{progress.rejects:,} bad")
+    if progress.out_of_reach:
+        words.append(f"{progress.out_of_reach:,} out of reach")
     return ", ".join(filter(None, words))
 
 
@@ -181,6 +183,12 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
         return
     fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
     typer.echo(f"{out}: {end.rows:,} rows, {fresh}epoch {end.epoch}", err=True)
+    if end.out_of_reach:
+        typer.echo(
+            f"{end.out_of_reach:,} of the rows were out of reach of every landmark, so their codes "
+            f"say nothing: are they scaled as the others?",
+            err=True,
+        )
     if end.rejects:
         bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
         typer.echo(f"{bad} in {rejects}", err=True)
@@ -200,6 +208,7 @@ def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
             "new_rows": end.fresh,
             "bytes": end.bytes,
             "rejects": end.rejects,
+            "out_of_reach": end.out_of_reach,
             "epoch": end.epoch,
             "certificate": end.certificate,
             "seconds": round(end.seconds, 3),

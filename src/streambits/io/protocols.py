@@ -41,6 +41,29 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class Verifiable(Source, Protocol):
+    """A source that can tell whether it was exchanged since it was read."""
+
+    def evidence(self, offset: Any) -> Any:
+        """A JSON value by which `changes` knows what was read before this offset."""
+        ...
+
+    def changes(self, evidence: Any) -> list[str]:
+        """What differs from the evidence of an earlier run, in words."""
+        ...
+
+
+@runtime_checkable
+class Live(Source, Protocol):
+    """A source that goes on growing while it is read."""
+
+    @property
+    def lag(self) -> int | None:
+        """Rows that wait to be read."""
+        ...
+
+
+@runtime_checkable
 class Sink(Protocol):
     """Where codes go."""
 

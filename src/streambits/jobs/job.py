@@ -10,7 +10,7 @@ from streambits._digests import Digest
 from streambits.epochs.detector import latest
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
-from streambits.io.protocols import Resumable, Sink, Source
+from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
 from streambits.io.urls import is_url, shown
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher
@@ -194,7 +194,9 @@ class Job:
 
     def _check_source(self, found: Checkpoint) -> None:
         """What is read before the offset must be what was read then; the rest would not fit it."""
-        changes: list[str] = getattr(self.source, "changes", lambda _: [])(found.source)
+        if not isinstance(self.source, Verifiable):
+            return
+        changes = self.source.changes(found.source)
         if changes:
             more = f"; and {len(changes) - 1} more files" if len(changes) > 1 else ""
             raise InputError(
@@ -258,7 +260,8 @@ class Job:
         """From now on this is where the job is."""
         counts = self._counts()
         if self.folder:
-            evidence = getattr(self.source, "evidence", lambda _: None)(self._offset)
+            source = self.source
+            evidence = source.evidence(self._offset) if isinstance(source, Verifiable) else None
             now = (self._offset, self._sink_state, counts, self.work.models())
             self.folder.commit(Checkpoint(*now, source=evidence, ended=ended))
             self.work.committed()
@@ -300,8 +303,9 @@ class Job:
             epoch=self.work.epoch,
             certificate=self._certificate,
             drift=latest(drift),
-            lag=getattr(self.source, "lag", None),
+            lag=self.source.lag if isinstance(self.source, Live) else None,
             total=self._total,
+            out_of_reach=self.work.out_of_reach,
             stopped=stopped,
         )
         for watcher in self.watchers:

@@ -44,6 +44,8 @@ class Progress(NamedTuple):
         Messages that wait in a broker.
     total : int, optional
         Rows of the source, good and bad, where that is known.
+    out_of_reach : int
+        Rows of this run that no landmark reached: their codes say nothing.
     stopped : bool
         Whether a signal ended the job.
     """
@@ -58,6 +60,7 @@ class Progress(NamedTuple):
     drift: DriftMeasurement | None = None
     lag: int | None = None
     total: int | None = None
+    out_of_reach: int = 0
     stopped: bool = False
 
     @property

@@ -17,7 +17,7 @@ from streambits.io.codes import open_sink
 from streambits.io.protocols import Source
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.models import Model, OpenModel
-from streambits.jobs.work import Ids, with_coder
+from streambits.jobs.work import Ids
 from streambits.model.batches import Reject, RowBatch
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
@@ -93,7 +93,7 @@ def reencode_index(
             f"{index.bits}"
         )
     coders = _encode_all(index, source, model, coder, on_reject)
-    return Reencoded(coders, learner and with_coder(learner, coder))
+    return Reencoded(coders, learner and learner.with_coder(coder))
 
 
 def _encode_all(

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import CheckedRows
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.jobs.folder import JobFolder
@@ -29,6 +30,9 @@ class Work(Protocol):
     def epoch(self) -> int: ...
     @property
     def learner(self) -> Learner | None: ...
+    @property
+    def out_of_reach(self) -> int:
+        """Rows of this run that no landmark reached: their codes say nothing."""
 
     def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         """Rows in the order of the source; gives codes, perhaps of rows that came before."""
@@ -71,6 +75,7 @@ class Encoding:
 
     def __init__(self, coder: Coder, model: str) -> None:
         self.coder, self.model = coder, model
+        self.out_of_reach = 0
 
     @property
     def epoch(self) -> int:
@@ -84,7 +89,9 @@ class Encoding:
                 f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
                 f"{self.coder.features.inputs}"
             )
-        yield CodeBatch(ids, self.coder.encode(rows))
+        codes = self.coder.encode(CheckedRows(rows))
+        self.out_of_reach += int(self.coder.out_of_reach([rows], codes).sum())
+        yield CodeBatch(ids, codes)
 
     def finish(self) -> Iterator[CodeBatch]:
         yield from ()
@@ -104,6 +111,8 @@ class Encoding:
 
 class Learning:
     """Gathers the first rows, draws landmarks from them, and learns them and all that follow."""
+
+    out_of_reach = 0
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -146,7 +155,7 @@ class Learning:
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del ids
         if len(rows):
-            learner.learn(rows)
+            learner.learn(CheckedRows(rows))
         yield from ()
 
     def models(self) -> dict[str, Any]:
@@ -192,7 +201,8 @@ class Online(Learning):
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del learner
         if self._online is not None and len(rows):
-            yield from self._online.batch(ids, rows)
+            yield from self._online.batch(ids, CheckedRows(rows))
+            self.out_of_reach = self._online.out_of_reach
             if self._keep_epochs is not None:
                 self._retired |= self.coders.keep_newest(self._keep_epochs)
 
@@ -217,19 +227,7 @@ class Online(Learning):
     def save(self, folder: JobFolder) -> None:
         if self.learner is not None:  # coders first: until they are there, a checkpoint is newer
             save(self.coders, folder.coders_file)
-            save(with_coder(self.learner, self.coders.newest), folder.model_file)
-
-
-def with_coder(learner: Learner, coder: Coder) -> Learner:
-    """A copy of a learner whose current coder is that one, until it learns more rows.
-
-    The last coder that a learner gave out is not always the one that made the last codes: it may
-    have been made after the last row. Where a new epoch began then, the learner stays as it is.
-    """
-    state = learner.state()
-    if learner.epoch == coder.epoch:
-        state |= {"last": coder.projection.state(), "stale": False}
-    return Learner.from_state(state)
+            save(self.learner.with_coder(self.coders.newest), folder.model_file)
 
 
 def _first_rows(batches: list[Rows], count: int) -> list[Rows]:

@@ -342,6 +342,18 @@ class Learner:
         """The coder that was given out last in this epoch, if there was one."""
         return self._coder
 
+    def with_coder(self, coder: Coder) -> "Learner":
+        """A copy whose current coder is that one, until it learns more rows.
+
+        The last coder that a learner gave out is not always the one that made the last codes: it
+        may have been made after the last row. Where a new epoch began then, the copy is the same.
+        """
+        copy = Learner.from_state(self.state())
+        if coder.epoch == copy.epoch:
+            copy._coder, copy._stale = Coder(copy.features, coder.projection, copy.epoch), False
+            copy._missed = copy._missing(copy._coder)
+        return copy
+
     @alone
     def new_epoch(self) -> int:
         """Give up comparability: the next coder is free to fit best, under a new number."""

@@ -388,20 +388,7 @@ def check_rank(energies: Array, count: int, tolerance: float) -> int:
 
 
 def check_mergeable(left: object, right: object, *names: str) -> None:
-    """Refuse to merge two objects of different types or settings.
-
-    Parameters
-    ----------
-    left, right : object
-        What is to be merged.
-    *names : str
-        Attributes that must be equal in both.
-
-    Raises
-    ------
-    MergeError
-        If the types or one of the attributes differ.
-    """
+    """Raise a MergeError if two objects differ in type or in one of the named attributes."""
     if type(left) is not type(right):
         kinds = f"{type(left).__name__} and {type(right).__name__}"
         raise MergeError(f"{kinds} do not merge: build both shards with the same settings")
