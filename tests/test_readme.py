@@ -7,7 +7,8 @@ import numpy as np
 
 import streambits as sb
 
-PAGE = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "README.md").read_text()
 BLOCKS = [
     block
     for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -43,23 +44,23 @@ def test_sizes(tmp_path):
     assert f"{(tmp_path / 'coder.safetensors').stat().st_size / 1e6:.1f} MB" in PAGE
 
 
-def test_links_lead_to_files():
-    root = Path(__file__).parents[1]
-    pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
-    for page in pages:
-        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
-def test_anchors_lead_to_headings():
-    root = Path(__file__).parents[1]
-    for page in [root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").glob("*.md")]:
-        for link, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
-            target = (page.parent / link) if link else page
-            assert anchor in headings(target), f"{page.name}: {link}#{anchor}"
+def test_links_lead_to_files_and_headings():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in headings(target), f"{page.name}: {link}#{anchor}"
 
 
 def headings(page):
     found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def test_reference_has_a_line_for_every_name():
+    page = (ROOT / "docs" / "reference.md").read_text()
+    table = page.partition("## The names")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = [name for cell in cells for name in re.findall(r"`(\w+)[(`]", cell)]
+    assert sorted(named) == sorted(sb.__all__)
