@@ -116,9 +116,9 @@ def test_a_sketch_grows_with_the_bits():
     assert (longer.size, longer.spare, longer.half_life) == (40, 40, 50)
     paper = sketch_for(sb.sketches.FrequentDirections(40, 20, 1, centred=False), 5, 10)
     assert (paper.size, paper.spare, paper.centred) == (10, 1, False)
-    mixed = sketch_for(sb.HadamardDirections(40, 20, seed=3, half_life=50), 20, 10)
+    mixed = sketch_for(sb.sketches.HadamardDirections(40, 20, seed=3, half_life=50), 20, 10)
     assert (mixed.size, mixed.sampled, mixed.seed, mixed.half_life) == (40, 80, 3, 50)
-    assert sketch_for(sb.HadamardDirections(40, 20, 30), 20, 10).sampled == 30
+    assert sketch_for(sb.sketches.HadamardDirections(40, 20, 30), 20, 10).sampled == 30
 
 
 def test_fixed_directions_cannot_be_more():

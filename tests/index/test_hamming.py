@@ -212,7 +212,7 @@ def test_a_query_must_cover_the_epochs_of_the_index():
         (new, "also holds epoch 0.*mapping"),
         (values, "holds epochs 0, 3.*mapping"),
         ({0: old, 3: new, 4: values}, "of epoch 4.*holds epoch 0, 3"),
-        ({0: new, 3: new}, "given for epoch 0 are of epoch 3"),
+        ({0: new, 3: new}, "passed for epoch 0 are of epoch 3"),
     ):
         with pytest.raises(EpochError, match=message):
             index.search(queries, 1)
