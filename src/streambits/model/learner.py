@@ -1,4 +1,4 @@
-"""Learner: what grows wiser with the stream."""
+"""Learner: the mutable model. It sees each row once and hands out frozen coders."""
 
 import logging
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """What watching a stream costs: the share of learning that goes to the watch and to the sample.
 
-    python benchmarks/watch.py [--rows 200000]
+    python benchmarks/monitor.py [--rows 200000]
 
 Random rows of several shapes, given in batches; the learner's watch and its sample are timed from
 within, by the clock, and the median over rounds counts. Beside it, what learning takes longer than
