@@ -54,9 +54,12 @@ __all__ = [
 
 
 class CheckedRows(NamedTuple):
-    """Rows that `as_rows` has returned, or a part of them: it does not look at every value again.
+    """Rows that `as_rows` has returned, or some of them: it does not check every value again.
 
-    rows: (n, d), floating and finite.
+    Attributes
+    ----------
+    rows : array of shape (n, d)
+        Floating and finite.
     """
 
     rows: Array
@@ -67,9 +70,29 @@ def as_rows(
 ) -> Array:
     """Check rows and return them as a finite two-dimensional floating array.
 
-    like: an array whose library, device and precision the result takes; without it, float32 and
-    float64 stay, half precision and integers of up to 16 bits become float32, the rest float64.
-    width: the number of columns they must have.
+    Parameters
+    ----------
+    values : array-like of shape (n, d), or CheckedRows
+    like : array, optional
+        An array whose library, device and precision the result has. Without it, float32 and float64
+        stay, half precision and integers of up to 16 bits become float32, the rest float64.
+    width : int, optional
+        The number of columns they must have.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    array of shape (n, d)
+        The same array where nothing must change.
+
+    Raises
+    ------
+    InputError
+        If they are not real numbers, empty, of another shape, not finite, or too large to square.
+
+    Notes
+    -----
     Costs one pass over the values, none over `CheckedRows`; copies only what must change.
     """
     if isinstance(values, CheckedRows):
@@ -173,7 +196,7 @@ def _check_finite(array: Array, name: str) -> None:
 
 
 def to_numpy(array: Array) -> Array:
-    """The same values as a NumPy array on the host."""
+    """Return the same values as a NumPy array on the host, without a copy where possible."""
     if is_numpy_array(array):
         return array
     if is_torch_array(array):
@@ -184,7 +207,7 @@ def to_numpy(array: Array) -> Array:
 
 
 def move(array: Array, like: Array, dtype: Any = None) -> Array:
-    """`array` in the library, on the device and in the precision of `like`."""
+    """Return `array` in the library and on the device of `like`, in its precision or in `dtype`."""
     xp = array_namespace(like)
     dtype = like.dtype if dtype is None else dtype
     if is_numpy_array(array) and is_numpy_array(like):
@@ -198,25 +221,25 @@ def move(array: Array, like: Array, dtype: Any = None) -> Array:
 
 
 def zeros(shape: int | tuple[int, ...], like: Array) -> Array:
-    """Zeros in double precision, beside `like`."""
+    """Return zeros in double precision, in the library and on the device of `like`."""
     xp = array_namespace(like)
     return xp.zeros(shape, dtype=xp.float64, device=device(like))
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """An array that nobody else holds, made read-only."""
+    """Make an array that nobody else holds read-only, and return it."""
     array.flags.writeable = False
     return array
 
 
 def blocks(rows: Array, step: int) -> list[Array]:
-    """The rows, at most `step` at a time."""
+    """Cut rows into a list of at most `step` each."""
     count = int(rows.shape[0])
     return [rows[i : min(i + step, count), :] for i in range(0, count, step)]
 
 
 def take(rows: Array, places: Any) -> Array:
-    """The rows at places, which are a NumPy array of whole numbers."""
+    """Select the rows at `places`, a NumPy array of whole numbers."""
     if is_numpy_array(rows):
         return rows[places]
     xp = array_namespace(rows)
@@ -224,30 +247,41 @@ def take(rows: Array, places: Any) -> Array:
 
 
 def double(array: Array) -> Array:
-    """`array` in double precision, copied only if it has another."""
+    """Return `array` in double precision, copied only if it has another."""
     xp = array_namespace(array)
     return xp.astype(array, xp.float64, copy=False)
 
 
 def beside(array: Array, like: Array) -> Array:
-    """`array` in the library and on the device of `like`, in its own precision."""
+    """Return `array` in the library and on the device of `like`, in its own precision."""
     xp = array_namespace(like)
     single = array_namespace(array).finfo(array.dtype).bits == 32
     return move(array, like, xp.float32 if single else xp.float64)
 
 
 def squared_distances(rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
-    """Squared distances (n, m) between rows (n, d) and others (m, d), by one product.
+    """Compute squared distances by one product, in double precision on the host.
 
-    In double precision on the host. The squares are expanded, so both should lie around 0;
-    rounding may leave distances near 0 a little below it.
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    others : ndarray of shape (m, d)
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    Notes
+    -----
+    The squares are expanded, so both should lie around 0; rounding may leave distances near 0 a
+    little below it.
     """
     squares = np.vecdot(rows, rows)[:, None] + np.vecdot(others, others)
     return np.asarray(squares - 2 * (rows @ others.T))
 
 
 def nbytes(*arrays: Array) -> int:
-    """Bytes that the floating arrays hold together."""
+    """Count the bytes that floating arrays hold together."""
     return sum(math.prod(a.shape) * array_namespace(a).finfo(a.dtype).bits // 8 for a in arrays)
 
 
@@ -259,7 +293,7 @@ def same(left: object, right: object) -> bool:
 
 
 def as_count(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
-    """Check a whole number within limits."""
+    """Check that a value is a whole number from `least` to `most`, or raise InputError."""
     try:
         count = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -280,7 +314,20 @@ def as_number(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> float:
-    """Check a finite real number within limits."""
+    """Check that a value is a finite real number, or raise InputError.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        For messages.
+    above, least, most : float
+        It must be larger than `above`, at least `least` and at most `most`.
+
+    Returns
+    -------
+    float
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} is {value!r}; it must be a number")
     try:
@@ -298,22 +345,40 @@ def as_number(
 
 
 def as_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
-    """Check one of a few names."""
+    """Check that a value is one of a few names, or raise InputError."""
     if value not in choices:
         raise InputError(f"{name} is {value!r}; choose one of {', '.join(choices)}")
     return str(value)
 
 
 def as_seed(seed: object) -> int:
-    """An integer seed from an integer or a Generator (which is advanced by one draw)."""
+    """Return an integer seed from an integer or a Generator (which is advanced by one draw)."""
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     return as_count(seed, "seed", least=0)
 
 
 def as_ids(values: Any, name: str = "ids") -> NDArray[np.int64]:
-    """Check ids and return them as a flat int64 array; a single number is one id.
+    """Check ids.
 
+    Parameters
+    ----------
+    values : array-like of whole numbers
+        A single number is one id.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    array of shape (n,), int64
+
+    Raises
+    ------
+    InputError
+        If they are not whole numbers of 64 bits in one dimension.
+
+    Examples
+    --------
     >>> as_ids([3, -1]).tolist(), as_ids(5).tolist()
     ([3, -1], [5])
     """

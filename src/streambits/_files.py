@@ -17,12 +17,29 @@ _MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"  # numbers of processes
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write; it takes the place of `path` at the end, unless something went wrong.
+    """Open a file for writing that replaces `path` at the end, unless an error is raised.
 
-    Written under a temporary name in the same folder, brought to the disk, then renamed: whoever
-    reads, and whenever this is killed, there is the old file or the new one; once this is over, the
-    new one also after a power cut. What a killed process has left is removed.
-    private: only the owner may read the file.
+    Parameters
+    ----------
+    path : Path
+    private : bool, default False
+        Whether only the owner may read the file.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    StorageError
+        If it cannot be written.
+
+    Notes
+    -----
+    It is written under a temporary name in the same folder, brought to the disk, then renamed:
+    whenever it is read, and whenever this process is killed, there is the old file or the new one;
+    once this is over, the new one also after a power cut. Files left by killed processes are
+    removed.
     """
     beside = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.new")
     try:
@@ -41,12 +58,12 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open`: a new file that only its owner may read."""
+    """Open a new file that only its owner may read; the `opener` of `open`."""
     return os.open(path, flags, 0o600)
 
 
 def _remove_left_over(path: Path) -> None:
-    """Remove what processes of this machine that are gone have left beside a path."""
+    """Remove files that processes of this machine that are gone have left beside a path."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{_MACHINE}.*.new"):
         process = left.name.split(".")[-3]
         if process.isdigit() and not _runs(int(process)):
@@ -65,7 +82,7 @@ def _runs(process: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk; where folders cannot be opened, nothing is done."""
+    """Bring the names in a folder to the disk; where folders cannot be opened, do nothing."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -84,7 +101,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise now what writing `path` by `replacing` would raise later; leaves nothing behind."""
+    """Raise now the StorageError that `replacing` would raise later; leaves nothing behind."""
     beside = path.with_name(f".{path.name}.{_MACHINE}.{os.getpid()}.{threading.get_ident()}.new")
     try:
         if path.is_dir():

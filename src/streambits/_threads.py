@@ -1,7 +1,7 @@
 """Threads without a trace in the results.
 
 BLAS splits a product differently for every number of threads, and rounds differently with it. So
-each block is computed by one BLAS thread, and the threads take different blocks. As many threads
+each block is computed by one BLAS thread, and the threads compute different blocks. As many threads
 work as BLAS was allowed, so the usual settings (`OMP_NUM_THREADS`, `threadpool_limits`) hold.
 
 A process may be forked at any time, whatever its threads are doing: the child gets locks and a
@@ -29,12 +29,21 @@ R = TypeVar("R")
 
 
 class ForkSafeLock:
-    """A reentrant lock that nobody holds in a forked child, but a thread that is there too.
+    """A reentrant lock that only a thread which exists can hold, also in a forked child.
 
+    Attributes
+    ----------
+    abandoned : bool
+        In a child, whether a thread of the parent held the lock: what it guards may then be half
+        changed.
+
+    Notes
+    -----
     A plain lock that another thread holds during a fork stays locked in the child for ever, for
-    that thread does not exist there. What it guarded may then be half changed; `abandoned` says
-    so in the child. Copies, also by pickle, are new locks.
+    that thread does not exist there. Copies, also by pickle, are new locks.
 
+    Examples
+    --------
     >>> lock = ForkSafeLock()
     >>> with lock, lock:
     ...     lock.abandoned
@@ -56,10 +65,11 @@ class ForkSafeLock:
         self._lock.release()
 
     def acquire(self, *, blocking: bool = True) -> bool:
-        """Take the lock, and say whether it was taken."""
+        """Acquire the lock, waiting for it if `blocking`; returns whether it was acquired."""
         return self._lock.acquire(blocking=blocking)
 
     def release(self) -> None:
+        """Release the lock once."""
         self._lock.release()
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
@@ -77,6 +87,13 @@ class cached(Generic[T, R]):  # noqa: N801 - used as a decorator
 
     Two threads at once may compute the value twice.
 
+    Parameters
+    ----------
+    compute : callable
+        The method that computes the value.
+
+    Examples
+    --------
     >>> class Square:
     ...     @cached
     ...     def area(self) -> int:
@@ -107,7 +124,19 @@ _locks: WeakSet[ForkSafeLock] = WeakSet()
 def alone(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], R]:
-    """Let one thread at a time into an object that has a `_lock`."""
+    """Let one thread at a time into an object that has a `_lock`.
+
+    Parameters
+    ----------
+    method : callable
+        A method of a class whose objects have a `ForkSafeLock` as `_lock`.
+
+    Returns
+    -------
+    callable
+        The method under the lock. It raises ForkError in a child that was forked while another
+        thread was inside.
+    """
 
     @wraps(method)
     def locked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -138,7 +167,7 @@ class _OneThread:
         self._own = local()
 
     def enter(self) -> int:
-        """Hold; gives the number of threads that was allowed."""
+        """Hold; returns the number of threads that was allowed."""
         libraries = _blas()
         with self._lock:
             if self._inside == 0:
@@ -163,7 +192,7 @@ class _OneThread:
             _set(lib, count)
 
     def before_fork(self) -> None:
-        """Nobody may be half inside: what BLAS was allowed must be known in the child."""
+        """Nobody may be half inside: the child must have the number that BLAS was allowed."""
         self._lock.acquire()
 
     def after_fork_in_parent(self) -> None:
@@ -178,7 +207,7 @@ class _OneThread:
 
 
 def _held_at_one(libraries: Iterable[Any]) -> list[tuple[Any, int]]:
-    """Set each to one thread; gives what each had."""
+    """Set each to one thread; returns the numbers before."""
     before = [(lib, lib.num_threads or 1) for lib in libraries]
     for lib, _ in before:
         _set(lib, 1)
@@ -186,7 +215,7 @@ def _held_at_one(libraries: Iterable[Any]) -> list[tuple[Any, int]]:
 
 
 def _set(library: Any, count: int) -> None:
-    """Without threadpoolctl's rule that only the first thread may: the lock above sees to that."""
+    """Without threadpoolctl's rule that only the first thread may: the lock above ensures that."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
 
 
@@ -242,7 +271,13 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_blas_thread() -> Iterator[int]:
-    """Run what is inside with one BLAS thread; gives the number that was allowed before."""
+    """Run a `with` block with one BLAS thread.
+
+    Yields
+    ------
+    int
+        The number of threads that was allowed before, and is allowed again after.
+    """
     allowed = _one.enter()
     try:
         yield allowed
@@ -251,11 +286,21 @@ def one_blas_thread() -> Iterator[int]:
 
 
 def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = False) -> Iterator[R]:
-    """Like `map`, on as many threads as BLAS may use, a bounded number of items ahead.
+    """Map on as many threads as BLAS may use, a bounded number of items ahead.
 
-    The results, and their order, are the same for any number of threads.
-    light: the work is so short that threads would wait for each other longer; this one does all.
-    So does a thread of the pool, which would otherwise wait for itself.
+    Parameters
+    ----------
+    work : callable
+        Called with each item, under one BLAS thread.
+    items : sequence
+    light : bool, default False
+        Whether the work is so short that threads would wait for each other longer; the calling
+        thread then does all. So does a thread of the pool, which would otherwise wait for itself.
+
+    Yields
+    ------
+    object
+        The results in the order of the items, the same for any number of threads.
     """
     if not len(items):
         return  # most calls with a single row: nothing is worth holding BLAS for

@@ -1,4 +1,4 @@
-"""The paper's two settings, as loops of a few lines."""
+"""The paper's two settings, online and streaming, as loops of a few lines."""
 
 import logging
 import tempfile
@@ -25,14 +25,12 @@ logger = logging.getLogger("streambits")
 
 
 class OnlineEncoder:
-    """The one online loop: a row is encoded by the coder of the rows before it, then learned.
-
-    Codes are the same for any batch sizes, and within an epoch they compare.
+    """The online loop: a row is encoded by the coder of the rows before it, then learned.
 
     Parameters
     ----------
     learner : Learner
-        Goes on from where it is; its last coder stays in use until the next refresh.
+        It continues from its present state; its last coder stays in use until the next refresh.
     refresh : "auto" or int
         When a new coder is made: every so many rows of the learner, or "auto": when it has seen
         500, 1000, 2000, ... rows, then every 65,536, and sooner, at a multiple of 8,192, if
@@ -40,7 +38,18 @@ class OnlineEncoder:
     on_refresh : callable, optional
         Called with each old and new coder.
     coders : CoderSet, optional
-        Is told of every coder and the rows it coded, so that it can search all epochs.
+        Records every coder and the rows it has encoded, so that it can search all epochs.
+
+    Attributes
+    ----------
+    coder : Coder
+        The coder of the next rows.
+    out_of_reach : int
+        Rows so far that were out of reach of every landmark of their time.
+
+    Notes
+    -----
+    Codes are the same for any batch sizes, and within an epoch they compare.
 
     Examples
     --------
@@ -67,7 +76,23 @@ class OnlineEncoder:
         self.coder = learner.last_coder or learner.coder()
 
     def encode(self, rows: Array) -> Iterator[Codes]:
-        """Encode and learn rows (n, d); gives their codes in pieces, as coders and epochs end."""
+        """Encode and learn rows.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+
+        Yields
+        ------
+        Codes
+            Of the rows in order, in pieces that end where a coder or an epoch ends. Rows are
+            learned as the iterator advances.
+
+        Raises
+        ------
+        InputError
+            If the rows are not finite numbers of d columns; nothing was learned then.
+        """
         learner = self.learner
         rows = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         while rows.shape[0]:
@@ -90,13 +115,36 @@ class OnlineEncoder:
             self._on_refresh(last, self.coder)
 
     def batch(self, ids: NDArray[np.int64], rows: Array) -> Iterator[CodeBatch]:
-        """Encode and learn a batch; gives the codes of each epoch in it together."""
+        """Encode and learn a batch at once.
+
+        Parameters
+        ----------
+        ids : array of shape (n,), int64
+        rows : array of shape (n, d)
+
+        Returns
+        -------
+        iterator of CodeBatch
+            One per epoch in the batch.
+        """
         return _by_epoch(ids, list(self.encode(rows)))
 
 
 def until_refresh(seen: int, refresh: str | int) -> int:
-    """Rows from the `seen` ones to the next coder.
+    """Count the rows from the `seen` ones to the next coder.
 
+    Parameters
+    ----------
+    seen : int
+    refresh : "auto" or int
+        As for `OnlineEncoder`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
     >>> [until_refresh(seen, "auto") for seen in (0, 500, 700, 64000, 65536, 65537)]
     [500, 500, 300, 1536, 65536, 65535]
     >>> until_refresh(700, 500)
@@ -120,19 +168,19 @@ def encode_online(
     on_refresh: Callable[[Coder, Coder], None] | None = None,
     coders: CoderSet | None = None,
 ) -> Iterator[CodeBatch]:
-    """The online setting: each row's code is final before the next row is read.
+    """Encode and learn a stream online: each row's code is final before the next row is read.
 
     Parameters
     ----------
     learner, refresh, on_refresh, coders
-        As of `OnlineEncoder`, which this is a loop over.
+        As for `OnlineEncoder`, which this is a loop over.
     stream : iterable
-        Row arrays, or pairs (ids, rows).
+        Row arrays, pairs (ids, rows) or row batches.
 
     Yields
     ------
     CodeBatch
-        One for each batch, or more where an epoch ends in it.
+        One per batch, or more where an epoch ends in it.
     """
     online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
     for batch in batches(stream):
@@ -150,11 +198,24 @@ def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[CodeBatch]
 def reencode(coder: Coder, source: Iterable[Any], index: HammingIndex) -> None:
     """Bring all codes of an index to the epoch of a coder, from the rows they came from.
 
-    The index can be searched meanwhile, as it was; when all rows are encoded, the new codes take
-    the places of the old. Never made from codes: those know too little.
-    source: (ids, rows) of everything in the index that is not of that epoch already; an id that is
-    unknown, missing or there twice is an error, and the index stays as it was.
-    Memory: the new codes.
+    Parameters
+    ----------
+    coder : Coder
+    source : iterable
+        Pairs (ids, rows) or row batches of everything in the index that is not of that epoch yet.
+    index : HammingIndex
+        It can be searched meanwhile, as it was; when all rows are encoded, the new codes replace
+        the old.
+
+    Raises
+    ------
+    InputError
+        If an id of the source is not in the index, is missing or is there twice; the index stays
+        as it was.
+
+    Notes
+    -----
+    Codes cannot be computed from other codes, which hold too little. Memory: the new codes.
     """
     coded = [CodeBatch(batch.ids, coder.encode(batch.rows)) for batch in batches(source)]
     ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in coded)])
@@ -183,13 +244,27 @@ def _check_same(ids: NDArray[np.int64], old: NDArray[np.int64], index: HammingIn
 def encode_stream(
     learner: Learner, source: Iterable[Any], *, spool: str | Path | None = None
 ) -> Iterator[CodeBatch]:
-    """The streaming setting: learn everything, then give out all codes by the final coder.
+    """Learn a whole stream, then encode all of it by the final coder.
 
+    Parameters
+    ----------
+    learner : Learner
+    source : iterable
+        Row arrays, pairs (ids, rows) or row batches.
+    spool : str or Path, optional
+        Folder of the temporary file, the system's by default.
+
+    Yields
+    ------
+    CodeBatch
+        One per batch, all by the same coder.
+
+    Notes
+    -----
     A source that can be read twice (a list, an array reader; anything whose `iter` starts anew) is
-    read twice. One that cannot (a generator, a file handle) has its raw rows spooled to a
-    temporary file in `spool` (the system's folder by default) and removed at the end: in all the
-    paper's sets the rows are smaller than the affinities that the paper would store. The log of
-    'streambits' says which.
+    read twice. One that cannot (a generator, a file handle) has its raw rows spooled to a temporary
+    file, which is removed at the end: in all the paper's sets the rows are smaller than the
+    affinities that the paper would store. The log of 'streambits' says which.
     """
     if iter(source) is not source:
         logger.info("encode_stream reads the source twice")

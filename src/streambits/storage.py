@@ -1,9 +1,9 @@
-"""Saving and loading: the only module that knows a file format.
+"""Saving and loading: the only module that knows the file format of models.
 
-One safetensors file: the arrays, and a JSON manifest in its metadata that says what they are. No
-pickle, so loading a file runs nothing from it. The manifest has the SHA-256 of every array, and its
-own stands beside it; the head of the file follows from the manifest. So every byte of a file is
-checked: a file is what was saved, or it is refused. Digests tell damage, not forgery: whoever can
+One safetensors file: the arrays, and a JSON manifest in its metadata that describes them. There is
+no pickle, so loading a file runs nothing from it. The manifest has the SHA-256 of every array, and
+its own is beside it; the head of the file follows from the manifest. So every byte of a file is
+checked: a file is what was saved, or it is refused. Digests detect damage, not forgery: whoever can
 write a file can also give it digests that fit. So whatever is used as an address is checked again.
 
 A learner's file contains its landmarks, which are raw rows, and a sample of the rows seen. An index
@@ -41,7 +41,7 @@ from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirecti
 FORMAT = 2
 KEY, DIGEST = "streambits", "streambits.digest"  # of the manifest and its digest, in the metadata
 ALIGNED = 64  # bytes; the arrays begin at a multiple of it
-PIECE = 1 << 23  # bytes of an array that a thread takes at a time
+PIECE = 1 << 23  # bytes of an array that a thread hashes at a time
 UNUSED = ("keys", "measurements")  # arrays that have infinity or NaN where they hold nothing
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -86,16 +86,34 @@ DTYPES = {
 
 
 class Saved(NamedTuple):
-    """What a file holds. digest: of its manifest, and so of all that is in it."""
+    """The contents of a file.
+
+    Attributes
+    ----------
+    model : Learner, Coder, CoderSet, Epoch or HammingIndex
+    digest : str
+        Digest of the manifest, and so of all that is in the file.
+    """
 
     model: Any
     digest: str
 
 
 def register(kind: type, *, model: bool = False) -> type:
-    """Make a class of your own storable: it needs `state()` and `from_state(state)`.
+    """Make a class of your own storable.
 
-    model: it may also be a file of its own, not only a part of one.
+    Parameters
+    ----------
+    kind : type
+        It needs `state()`, a dictionary of arrays, plain values and storable parts, and
+        `from_state(state)`.
+    model : bool, default False
+        Whether it may also be a file of its own, not only a part of one.
+
+    Returns
+    -------
+    type
+        The class itself, so that this can be a decorator.
     """
     KINDS[kind.__name__] = kind
     if model and kind not in MODELS:
@@ -104,10 +122,28 @@ def register(kind: type, *, model: bool = False) -> type:
 
 
 def save(model: Any, path: str | Path, *, private: bool = False) -> None:
-    """Write a learner, a coder or an index to a file; a crash leaves the old file whole.
+    """Write a model to a file; a crash leaves the old file whole.
 
-    A learner that is loaded and goes on gives the same bits as one that never stopped.
-    private: only the owner of the file may read it.
+    Parameters
+    ----------
+    model : Learner, Coder, CoderSet, Epoch or HammingIndex
+        Or of a class that was registered with `model=True`.
+    path : str or Path
+    private : bool, default False
+        Whether only the owner of the file may read it.
+
+    Raises
+    ------
+    InputError
+        If the model is something else.
+    StorageError
+        If the file cannot be written, or a part cannot be saved.
+
+    Notes
+    -----
+    A learner that is loaded and goes on gives the same bits as one that never stopped. Every byte
+    is hashed once and written once; memory is that of `model.state()`, a copy of a learner, but not
+    of an index.
     """
     if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
@@ -124,14 +160,41 @@ def save(model: Any, path: str | Path, *, private: bool = False) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """The learner, coder or index in a file, on the host."""
+    """Read the model in a file, with its arrays on the host.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Learner, Coder, CoderSet, Epoch or HammingIndex
+
+    Raises
+    ------
+    StorageError
+        If the file does not exist, is damaged, or is of another version.
+    """
     return opened(path).model
 
 
 def opened(path: str | Path) -> Saved:
-    """What a file holds, with the digest by which it can be told from any other.
+    """Read the model in a file, with the digest that distinguishes it from any other.
 
     The file is opened once: however often it is replaced meanwhile, this is all of one file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Saved
+
+    Raises
+    ------
+    StorageError
+        As for `load`.
     """
     path = Path(path)
     with _reading(path) as file:
@@ -149,7 +212,7 @@ def opened(path: str | Path) -> Saved:
 
 
 def digest(path: str | Path) -> str:
-    """The digest that `opened` gives, without reading the arrays."""
+    """Return the digest that `opened` returns, without reading the arrays."""
     with _reading(Path(path)) as file:
         return _read_head(file, Path(path)).digest
 
@@ -166,7 +229,7 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def _held(model: Any) -> AbstractContextManager[Any]:
-    """A model that shares its arrays with its state keeps them as they are."""
+    """Hold the arrays that a model shares with its state as they are."""
     return model.pinned() if isinstance(model, HammingIndex) else nullcontext()
 
 
@@ -189,7 +252,7 @@ def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
-    """What the manifest says of an array."""
+    """The manifest's description of an array."""
     if not _is_finite(name, array):
         raise StorageError(
             f"{name} has numbers that are not finite, and is not saved: learn rows of another scale"
@@ -237,7 +300,7 @@ def _size(entry: dict[str, Any]) -> int:
 
 
 class _Head(NamedTuple):
-    """model: as described; arrays: their entries; start: of the arrays."""
+    """The head of a file: its model as described, the arrays' entries, and where they start."""
 
     model: dict[str, Any]
     arrays: dict[str, Any]
@@ -246,7 +309,7 @@ class _Head(NamedTuple):
 
 
 def _read_head(file: BinaryIO, path: Path) -> _Head:
-    """All that stands before the arrays, checked."""
+    """Everything before the arrays, checked."""
     size = os.fstat(file.fileno()).st_size
     length = file.read(8)
     start = 8 + int.from_bytes(length, "little")
@@ -268,7 +331,7 @@ def _read_head(file: BinaryIO, path: Path) -> _Head:
 
 @contextmanager
 def _foreign(path: Path) -> Iterator[None]:
-    """What may happen where bytes of others are parsed."""
+    """Report errors in parsing bytes of unknown origin as those of the file."""
     try:
         yield
     except StorageError:
@@ -288,7 +351,7 @@ def _metadata(head: Any, path: Path) -> tuple[str, str]:
 
 
 def _checked(entries: dict[str, Any]) -> dict[str, Any]:
-    """Entries of arrays that there can be."""
+    """The entries of arrays, if they are possible."""
     for name, entry in entries.items():
         shape = entry["shape"]
         if entry["dtype"] not in DTYPES or not all(type(n) is int and n >= 0 for n in shape):
@@ -384,7 +447,7 @@ def _damaged(path: Path, what: str) -> StorageError:
 
 
 def _strange(path: Path, error: Exception) -> StorageError:
-    """The digests are right, so this is no damage."""
+    """The digests are right, so this is not damage."""
     return StorageError(
         f"{path} is intact, but not what this version of streambits saves ({error!r}): it comes "
         f"from another version, or was made by something else; save the model again"

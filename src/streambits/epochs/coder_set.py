@@ -1,4 +1,4 @@
-"""CoderSet: those of all live epochs, and a common scale for what they find."""
+"""CoderSet: the coders of all live epochs, and a common scale for what they find."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,16 +25,27 @@ FOLDER = "epochs"  # beside the file of the coders
 
 
 class CoderSet:
-    """The newest coder of every live epoch, and a uniform sample of the rows it has coded.
+    """The newest coder of every live epoch, with a uniform sample of the rows it has encoded.
 
-    A query is encoded once an epoch. Hamming distances of two epochs are not on one scale, and to
-    the coder of an epoch all rows far from its own look alike: so each query's distances in an
+    Parameters
+    ----------
+    sample : int, default 1024
+        Rows kept per epoch, at least 2.
+    seed : int, default 0
+        Seed of the samples.
+
+    Notes
+    -----
+    A query is encoded once per epoch. Hamming distances of two epochs are not on one scale, and the
+    coder of an epoch cannot tell rows far from its own apart: so each query's distances in an
     epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
-    are known. Contains raw rows: 1024 an epoch beside the landmarks.
+    can be computed. The set contains raw rows: the samples and the landmarks.
 
     All epochs are in memory, unless `store_in` names a folder: then only the current one is, and
     those that are over are in files, which are opened when they are needed.
 
+    Examples
+    --------
     >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
     >>> from streambits.methods import ssbc
     >>> learner, coders, index = ssbc(rows[:100], bits=16), CoderSet(), HammingIndex(16)
@@ -58,9 +69,22 @@ class CoderSet:
         self._opened = EpochCache()
 
     def record(self, coder: Coder, rows: Array, codes: Codes) -> None:
-        """Record that a coder gave these codes to rows; it replaces its epoch's previous coder.
+        """Record the codes that a coder made of rows; it replaces its epoch's previous coder.
 
-        With a folder to write to, the epochs before it are over, and go into their files now.
+        With a folder to write to, the epochs before it are over, and are written to files now.
+
+        Parameters
+        ----------
+        coder : Coder
+        rows : array of shape (n, d)
+        codes : Codes
+
+        Raises
+        ------
+        InputError
+            If these cannot be the codes of the rows by the coder.
+        EpochError
+            If the epoch is over.
         """
         checked = as_rows(rows, like=coder.features.like, width=coder.features.inputs)
         if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
@@ -97,10 +121,14 @@ class CoderSet:
         load: Callable[[Path], Any],
         save: Callable[[Any, Path], None] | None = None,
     ) -> None:
-        """Epochs that are over are in files, in the folder `epochs` there.
+        """Keep epochs that are over in files, in the folder `epochs` of `folder`.
 
-        load, save: those of `streambits.storage`; without `save` nothing is written, and what is
-        recorded stays in memory.
+        Parameters
+        ----------
+        folder : str or Path
+        load, save : callable
+            Those of `streambits.storage`. Without `save` nothing is written, and what is recorded
+            stays in memory.
         """
         self._files = EpochFiles(Path(folder) / FOLDER, load, save)
 
@@ -121,7 +149,18 @@ class CoderSet:
             self._files.remove_others(self._filed)
 
     def keep(self, epochs: Iterable[int]) -> None:
-        """Retire all other epochs: those that no code uses, by `coders.keep(index.epochs)`."""
+        """Retire all epochs but these.
+
+        Parameters
+        ----------
+        epochs : iterable of int
+            Usually those that codes use: `coders.keep(index.epochs)`.
+
+        Raises
+        ------
+        EpochError
+            If one of them is not live.
+        """
         kept = set(epochs)
         unknown = kept - set(self)
         if unknown:
@@ -132,7 +171,13 @@ class CoderSet:
         self._filed &= kept
 
     def keep_newest(self, count: int) -> bool:
-        """Retire all but so many epochs, and remember it; whether there were more."""
+        """Retire all but the newest `count` epochs, and remember it.
+
+        Returns
+        -------
+        bool
+            Whether there were more.
+        """
         epochs = list(self)
         if len(epochs) <= as_count(count, "count"):
             return False
@@ -144,7 +189,7 @@ class CoderSet:
 
     @property
     def newest(self) -> Coder:
-        """The coder of the last epoch."""
+        """The coder of the last epoch; EpochError if there is none."""
         if not len(self):
             raise EpochError("there are no coders yet: record one first")
         return self[max(self)]
@@ -155,17 +200,26 @@ class CoderSet:
         return sum(held.nbytes for held in self._held.values())
 
     def encode(self, rows: Array) -> dict[int, Codes]:
-        """The codes of queries in every live epoch."""
+        """Encode queries (n, d) in every live epoch; returns the codes by epoch."""
         return {epoch: asked.codes for epoch, asked in self._ask(rows, list(self), False).items()}
 
     def project(self, rows: Array) -> dict[int, Array]:
-        """The real values of queries in every live epoch."""
+        """Compute the real values (n, bits) of queries (n, d) in every live epoch, by epoch."""
         return {epoch: self[epoch].project(rows, warn=len(self) == 1) for epoch in self}
 
     def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
-        """For every epoch and query, the Euclidean distance that each Hamming distance means.
+        """Estimate the Euclidean distance that each Hamming distance means, per epoch and query.
 
-        (queries, bits + 1) increasing numbers each. codes: of the rows, as `encode` gives them.
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        codes : dict of int to Codes
+            The codes of the rows, as `encode` returns them.
+
+        Returns
+        -------
+        dict of int to array of shape (n, bits + 1)
+            Increasing numbers per query.
         """
         asked = to_numpy(as_rows(rows))
         starts = range(0, len(asked), BLOCK)
@@ -179,10 +233,31 @@ class CoderSet:
         return dict(zip(codes, found, strict=True))
 
     def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
-        """The k nearest codes of each row over all epochs of the index, on one scale.
+        """Find the k nearest codes of each row over all epochs of the index, on one scale.
 
-        With one epoch distances are those of the codes; with several, estimates of Euclidean ones.
-        options: of `HammingIndex.search`. Memory: some queries' scales, at most 128 MiB.
+        Parameters
+        ----------
+        index : HammingIndex
+        rows : array of shape (n, d)
+        k : int
+        **options
+            Those of `HammingIndex.search`.
+
+        Returns
+        -------
+        Hits
+            With one epoch the distances are those of the codes; with several, estimates of
+            Euclidean ones.
+
+        Raises
+        ------
+        EpochError
+            If the index holds an epoch that is not live here.
+
+        Notes
+        -----
+        Costs one encoding per query and epoch. The scales that are held at a time are at most
+        128 MiB.
         """
         epochs = index.epochs
         self._check_live(epochs)
@@ -212,7 +287,7 @@ class CoderSet:
         raise EpochError(f"there is no coder of epoch {first}, which the index holds: {why}")
 
     def _ask(self, rows: Array, epochs: Iterable[int], scaled: bool) -> dict[int, "_Asked"]:
-        """What queries are in each epoch; epochs and blocks of rows side by side."""
+        """The codes, reach and scales of queries per epoch; epochs and blocks in parallel."""
         parts = blocks(as_rows(rows), BLOCK)
         tasks = [(epoch, part) for epoch in epochs for part in parts]
 
@@ -266,7 +341,10 @@ class CoderSet:
     # Keeping
 
     def state(self) -> dict[str, Any]:
-        """With the epochs that are in files: by their numbers, if these coders write them."""
+        """Return the contents by name, for `from_state` and files.
+
+        Epochs in files are included, or only their numbers if these coders write the files.
+        """
         own = self._files is not None and self._files.save is not None
         filed = {} if own else {number: self._epoch(number) for number in self._filed}
         epochs = {
@@ -284,6 +362,7 @@ class CoderSet:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build coders from what `state` returned."""
         self = cls(sample=state["size"], seed=state["seed"])
         self.seen, self.retired = state["seen"], state["retired"]
         self._filed = set(state["filed"].tolist())
@@ -308,12 +387,21 @@ class _Asked(NamedTuple):
 
 
 def newest_coder(model: Any) -> Coder:
-    """The coder that a model stands for.
+    """Return the coder that a model represents.
 
     Parameters
     ----------
     model : Learner, Coder or CoderSet
-        Of a learner it is the current coder, of a set the coder of the newest epoch.
+
+    Returns
+    -------
+    Coder
+        Of a learner the current coder, of a set the coder of the newest epoch.
+
+    Raises
+    ------
+    InputError
+        If the model is something else.
     """
     if isinstance(model, CoderSet):
         return model.newest

@@ -2,12 +2,17 @@
 
 What is tested is how close a row comes to its nearest landmark, an affinity between 0 and 1. Where
 the stream moves, new rows fall between or beyond the landmarks and it drops; on a stream that
-stays, it does not, however long. The test is an e-detector (Shin, Ramdas & Rinaldo 2023): a
-cumulative sum of evidence that bets against "the mean affinity is no lower than it was among the
-landmarks, but for a tolerance". As long as that is true, false alarms are at least `APART` rows
-apart on average, whatever the distribution of the affinities: no model, no tables, ten lines. What
-it was among the landmarks is an estimate: where they are fewer than 200, the tolerance is wider,
-and a small change is seen later or not at all.
+stays, it does not, however long. The test is an e-detector: a cumulative sum of evidence that bets
+against "the mean affinity is no lower than it was among the landmarks, but for a tolerance". As
+long as that is true, false alarms are at least `APART` rows apart on average, whatever the
+distribution of the affinities: no model, no tables, ten lines. What it was among the landmarks is
+an estimate: where they are fewer than 200, the tolerance is wider, and a small change is detected
+later or not at all.
+
+References
+----------
+Shin, Ramdas & Rinaldo, "E-detectors: A Nonparametric Framework for Sequential Change Detection",
+2023.
 """
 
 import math
@@ -30,12 +35,27 @@ KEPT = 1024  # measurements kept
 class DriftMeasurement(NamedTuple):
     """One measurement of the drift monitor.
 
-    rows: of the stream so far; affinity: mean, to the nearest landmark; outside: share of the
-    features' energy outside the subspace of the coder; shift: how far their mean is from where it
-    was when the epoch began, in their own lengths; balance: mean of |2 share of ones - 1| over the
-    bits (the last three at every 8th of the first 64 measurements and every 32nd after, otherwise
-    NaN, as while there is no coder); evidence: the logarithm of the e-detector, an alarm at
-    log(1e6) = 13.8; epoch: in which.
+    Attributes
+    ----------
+    rows : int
+        Rows of the stream so far.
+    affinity : float
+        Mean affinity to the nearest landmark.
+    outside : float
+        Share of the features' energy outside the subspace of the coder.
+    shift : float
+        Distance of their mean from where it was when the epoch began, in their own lengths.
+    balance : float
+        Mean of abs(2 share of ones - 1) over the bits.
+    evidence : float
+        Logarithm of the e-detector; an alarm is at log(1e6) = 13.8.
+    epoch : int
+        The epoch of the rows.
+
+    Notes
+    -----
+    `outside`, `shift` and `balance` are measured at every 8th of the first 64 measurements and at
+    every 32nd after. Otherwise, and while there is no coder, they are NaN.
     """
 
     rows: int
@@ -48,7 +68,17 @@ class DriftMeasurement(NamedTuple):
 
 
 def latest(measurements: Sequence[DriftMeasurement]) -> DriftMeasurement | None:
-    """The last measurement, its gaps filled with what was last measured; None if there are none."""
+    """Return the last measurement, its gaps filled with the values measured last.
+
+    Parameters
+    ----------
+    measurements : sequence of DriftMeasurement
+
+    Returns
+    -------
+    DriftMeasurement or None
+        None if there are no measurements.
+    """
     if not measurements:
         return None
     filled = measurements[-1]
@@ -63,11 +93,22 @@ def latest(measurements: Sequence[DriftMeasurement]) -> DriftMeasurement | None:
 class EDetector:
     """Evidence that the mean of numbers in [0, 1] has dropped.
 
+    Parameters
+    ----------
+    mean, spread : float
+        Mean and standard deviation to expect.
+    tolerance : float, default 0.25
+        Spreads by which the mean may drop without notice; more where mean and spread are estimated
+        from few numbers (see `of`).
+
+    Notes
+    -----
     Bets against "the mean is at least `mean` - tolerance x spread": each number multiplies the
     stake by 1 + bet (bound - number), whose mean is at most 1 while that is true. A stake below 1
-    is made 1 again, so a change is seen as soon after a quiet year as after a quiet minute.
-    tolerance: 0.25, or more where mean and spread are known from few numbers (see `of`).
+    is made 1 again, so a change is detected as soon after a quiet year as after a quiet minute.
 
+    Examples
+    --------
     >>> quiet = EDetector(mean=0.8, spread=0.1)
     >>> [quiet.update(np.full(64, value)) for value in (0.8, 0.8, 0.4, 0.4)]
     [False, False, True, True]
@@ -80,16 +121,19 @@ class EDetector:
 
     @classmethod
     def of(cls, numbers: NDArray[np.float64]) -> Self:
-        """One that expects more of the same; a mean of few numbers has an error of its own."""
+        """Build a detector that expects more of the same numbers.
+
+        Its tolerance is at least 2.5 standard errors, for a mean of few numbers is an estimate.
+        """
         error = ERRORS / math.sqrt(len(numbers))
         return cls(float(numbers.mean()), float(numbers.std()), max(TOLERANCE, error))
 
     def fresh(self) -> Self:
-        """One that expects the same, and has seen nothing."""
+        """Return a detector that expects the same, and has seen nothing."""
         return type(self)(self.mean, self.spread, self.tolerance)
 
     def update(self, numbers: NDArray[np.float64]) -> bool:
-        """Whether the evidence is enough."""
+        """Add numbers (n,) in [0, 1]; returns whether the evidence suffices for an alarm."""
         bound = self.mean - self.tolerance * self.spread
         bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))
         if self.evidence <= 0:
@@ -99,11 +143,13 @@ class EDetector:
         return self.evidence > math.log(APART)
 
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, for `from_state`."""
         names = ("mean", "spread", "tolerance", "evidence", "since")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build a detector from what `state` returned."""
         self = cls(state["mean"], state["spread"], state["tolerance"])
         self.evidence, self.since = state["evidence"], state["since"]
         return self

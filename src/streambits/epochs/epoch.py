@@ -1,4 +1,4 @@
-"""One epoch of a stream: its coder, a sample of its rows and codes, and the file it ends up in."""
+"""One epoch of a stream: its coder, a sample of its rows and codes, and its file."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -23,8 +23,17 @@ OPENED = 1 << 28  # bytes of epochs from files that are kept in memory for the n
 class Epoch:
     """An epoch that is over: its last coder, and a sample of its rows with their codes.
 
-    It never changes again, so it is saved once, as a file of its own, together with what
-    the sample tells about distances. rows: (n, d); codes: theirs.
+    It never changes again, so it is saved once, as a file of its own, together with the fit of
+    Euclidean to Hamming distances in the sample.
+
+    Parameters
+    ----------
+    coder : Coder
+    rows : array of shape (n, d)
+    codes : Codes
+        The codes of the rows.
+    fit : Fit, optional
+        The fit of the same sample, if it was computed before.
     """
 
     def __init__(self, coder: Coder, rows: Array, codes: Codes, fit: Fit | None = None) -> None:
@@ -32,28 +41,50 @@ class Epoch:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the coder, the rows and the codes."""
         return int(self.coder.nbytes + to_numpy(self.rows).nbytes + self.codes.packed.nbytes)
 
     def scale(self, rows: NDArray[Any], codes: Codes) -> NDArray[np.float64]:
-        """(queries, bits + 1) the Euclidean distance that each Hamming distance means here."""
+        """Estimate the Euclidean distance that each Hamming distance means here.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Queries.
+        codes : Codes
+            Their codes in this epoch.
+
+        Returns
+        -------
+        ndarray of shape (n, bits + 1)
+            The Hamming distances themselves, if the sample has fewer than 2 rows.
+        """
         if self._calibration is None:
             return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
         return self._calibration(rows, codes)
 
     @cached
     def _calibration(self) -> Calibration | None:
-        """None where there are too few rows to tell anything."""
+        """None where the sample has too few rows."""
         rows = to_numpy(self.rows)
         with one_blas_thread():  # it is saved, and so should not depend on threads
             return Calibration(rows, self.codes, self._fit) if len(rows) > 1 else None
 
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, with the fit, for `from_state` and files."""
         fit = None if self._calibration is None else self._calibration.fit._asdict()
         held = {"coder": self.coder, "rows": self.rows, "packed": self.codes.packed}
         return held | {"fit": fit}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build an epoch from what `state` returned.
+
+        Raises
+        ------
+        StorageError
+            If rows and codes are not equally many.
+        """
         coder, fit = state["coder"], state["fit"]
         codes = Codes(state["packed"], coder.bits, coder.epoch)
         if len(codes) != len(state["rows"]):
@@ -62,9 +93,15 @@ class Epoch:
 
 
 class GrowingEpoch:
-    """An epoch that goes on. The samples of rows and codes have the same seed: they keep the same.
+    """An epoch that goes on.
 
-    Rows are kept in their own precision, codes as bytes.
+    Parameters
+    ----------
+    coder : Coder
+        The newest coder.
+    rows, codes : Reservoir
+        Samples of rows, in their own precision, and of codes, as bytes. They have the same seed,
+        so they keep the same places.
     """
 
     def __init__(self, coder: Coder, rows: Reservoir, codes: Reservoir) -> None:
@@ -72,12 +109,13 @@ class GrowingEpoch:
         self._now: Epoch | None = None
 
     def record(self, coder: Coder, rows: Array, codes: Codes) -> None:
+        """Add rows (n, d) and their codes, and replace the coder."""
         self.coder, self._now = coder, None
         self.rows.update(rows)
         self.codes.update(codes.packed)
 
     def now(self) -> Epoch:
-        """As if it were over."""
+        """Return the epoch as if it were over."""
         if self._now is None:
             codes = Codes(self.codes.rows, self.coder.bits, self.coder.epoch)
             self._now = Epoch(self.coder, self.rows.rows, codes)
@@ -85,31 +123,45 @@ class GrowingEpoch:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the coder and both samples."""
         samples = (self.rows.state(), self.codes.state())
         held = [to_numpy(sample[name]).nbytes for sample in samples for name in ("rows", "keys")]
         return int(self.coder.nbytes + sum(held))
 
     def state(self) -> dict[str, Any]:
+        """Return the arguments of the constructor by name."""
         return {"coder": self.coder, "rows": self.rows, "codes": self.codes}
 
 
 class EpochFiles(NamedTuple):
-    """Epochs that are over, a file each. save: None where nothing is to be written."""
+    """Files of epochs that are over, one per epoch.
+
+    Attributes
+    ----------
+    folder : Path
+    load : callable
+        From a path to an `Epoch`.
+    save : callable or None
+        Writes an epoch to a path; None where nothing is to be written.
+    """
 
     folder: Path
     load: Callable[[Path], Any]
     save: Callable[[Any, Path], None] | None
 
     def path(self, number: int) -> Path:
+        """Return the path of an epoch's file."""
         return self.folder / f"epoch-{number:06}.safetensors"
 
     def open(self, number: int) -> Epoch:
+        """Read an epoch; StorageError if its file holds something else."""
         found = self.load(self.path(number))
         if not isinstance(found, Epoch) or found.coder.epoch != number:
             raise StorageError(f"{self.path(number)} does not hold epoch {number}: restore it")
         return found
 
     def write(self, epoch: Epoch) -> None:
+        """Write an epoch, and make the folder if needed; StorageError if that fails."""
         if self.save is None:
             return
         if not self.folder.is_dir():
@@ -123,7 +175,7 @@ class EpochFiles(NamedTuple):
         self.save(epoch, self.path(epoch.coder.epoch))
 
     def remove_others(self, kept: Iterable[int]) -> None:
-        """All but these, and what a process that was killed has left."""
+        """Remove all files but those of the kept epochs; StorageError if that fails."""
         names = {self.path(number).name for number in kept}
         try:
             for file in self.folder.iterdir() if self.folder.is_dir() else ():
@@ -136,7 +188,7 @@ class EpochFiles(NamedTuple):
 
 
 class EpochCache:
-    """The epochs that were opened last, as many as have room. For several threads."""
+    """The epochs that were opened last, up to 256 MiB of them. Several threads may use it."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[int, Epoch] = OrderedDict()
@@ -144,6 +196,7 @@ class EpochCache:
         self._lock = ForkSafeLock()
 
     def get(self, number: int, open_: Callable[[int], Epoch]) -> Epoch:
+        """Return an epoch, opened by `open_(number)` if it is not in memory."""
         with self._lock:
             if number not in self._held:
                 self._held[number] = open_(number)

@@ -44,7 +44,7 @@ HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 
 
 class _Sampled(NamedTuple):
-    """What is seen in a few rows; the last three as in `DriftMeasurement`."""
+    """The results of a few rows; the last three as in `DriftMeasurement`."""
 
     affinities: Any
     outside: float = math.nan
@@ -53,14 +53,24 @@ class _Sampled(NamedTuple):
 
 
 class DriftMonitor:
-    """Samples every 8th row, and reports when a new epoch should start.
+    """A test of every 8th row that reports when a new epoch should start.
 
-    policy: 'auto', by the test of `drift`, and once more when 4 m rows have come since a change,
-    for the first landmarks were drawn from few; or a number of rows.
-    A row is compared to half of the landmarks, at most 256; what to expect of it is known from the
+    Parameters
+    ----------
+    policy : "auto" or int
+        "auto": by the test of `streambits.epochs.detector`, and once more when 4 m rows have come
+        since a change, for the first landmarks after it were drawn from few. A number: every so
+        many rows, at least 512.
+    features : GaussianAffinity
+        With m landmarks.
+    reference : array of shape (n, d), optional
+        Rows as they are expected; the landmarks by default.
+
+    Notes
+    -----
+    A row is compared to half of the landmarks, at most 256; what to expect is estimated from the
     other half. Measurements fall after every 512 rows of the stream, so any split of it gives the
     same epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 measurements.
-    reference: rows as they are expected; the landmarks by default.
     """
 
     def __init__(
@@ -79,22 +89,30 @@ class DriftMonitor:
 
     @property
     def recent(self) -> int:
-        """Rows that it keeps, to draw landmarks from."""
+        """Number of rows that it keeps, to draw landmarks from."""
         return int(self._recent.shape[0])
 
     @property
     def widening(self) -> float:
-        """Times the bandwidth that new landmarks need: while a change goes on, rows lie beyond."""
+        """Factor of the bandwidth of new landmarks: during a change, rows lie beyond them."""
         return 1.0 if self._change is None else WIDER
 
     @property
     def nbytes(self) -> int:
+        """Bytes held, constant while the number of landmarks is."""
         row = nbytes(self._recent[:1, :])
         rows = nbytes(self._recent) + SAMPLED * row + self._marks.nbytes
         return rows + KEPT * len(DriftMeasurement._fields) * 8
 
     def begin(self, features: GaussianAffinity, like: Array) -> None:
-        """An epoch begins. like: rows as they are expected, usually some of the landmarks."""
+        """Start an epoch.
+
+        Parameters
+        ----------
+        features : GaussianAffinity
+        like : array of shape (n, d)
+            Rows as they are expected, usually some of the landmarks.
+        """
         self.attach(features)
         with one_blas_thread():
             values = double(features(like))
@@ -110,22 +128,33 @@ class DriftMonitor:
         self.features, self._marks = features, features.among(half)
 
     def fresh(self) -> Self:
-        """A monitor that has seen nothing, and expects the same."""
+        """Return a monitor that has seen nothing, and expects the same."""
         fresh = type(self)(self.policy, self.features)
         fresh.detector = self.detector.fresh()
         fresh._mean = self._mean
         return fresh
 
     def copy(self) -> Self:
-        """The same, that goes its own way."""
+        """Return an independent copy."""
         other = self.from_state(self.state())
         other.attach(self.features)
         return other
 
     def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None:
-        """After how many of these rows a new epoch is due; None: not in these.
+        """Measure rows, up to where a new epoch is due, and record them.
 
-        projection: of the last coder. Records the rows up to there.
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        projection : Projection or None
+            That of the last coder.
+        epoch : int
+            The current epoch, for the measurements.
+
+        Returns
+        -------
+        int or None
+            After how many of these rows a new epoch is due; None if it is not.
         """
         pieces = self._pieces(rows)
         whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
@@ -175,9 +204,9 @@ class DriftMonitor:
         return array_namespace(piece).concat(waited, axis=0)
 
     def since(self) -> Array:
-        """The rows since the change, as far as they are kept, the oldest first.
+        """Return the rows since the change, as far as they are kept, the oldest first.
 
-        With the last of them the change is over.
+        When they fill all the room, the change is over.
         """
         room = self._recent.shape[0]
         count = min(self._change or 0, room, self.rows)
@@ -212,6 +241,7 @@ class DriftMonitor:
         return self._change is not None and self._change >= self._recent.shape[0]
 
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, for `from_state` and files."""
         copy = array_namespace(self._recent).asarray
         return {
             "policy": self.policy,
@@ -228,7 +258,7 @@ class DriftMonitor:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """To be attached to the features of its learner."""
+        """Build a monitor from what `state` returned, to be attached to its learner's features."""
         self = cls.__new__(cls)
         self.policy, self.rows = state["policy"], state["rows"]
         self._waiting, self._recent = state["waiting"], state["recent"]
@@ -244,9 +274,24 @@ class DriftMonitor:
 def monitor_for(
     epochs: str | int, features: Features, reference: Array | None = None
 ) -> DriftMonitor | None:
-    """What `epochs` of a method stands for: 'never' for none, 'auto', or a number of rows.
+    """Return the monitor that the setting `epochs` of a method asks for.
 
-    reference: rows like those to come; the landmarks by default.
+    Parameters
+    ----------
+    epochs : "auto", "never" or int
+    features : Features
+    reference : array of shape (n, d), optional
+        Rows like those to come; the landmarks by default.
+
+    Returns
+    -------
+    DriftMonitor or None
+        None for "never".
+
+    Raises
+    ------
+    InputError
+        If `epochs` is something else, or the features do not have landmarks.
     """
     if epochs == "never":
         return None
@@ -259,5 +304,5 @@ def monitor_for(
 
 
 def _reads_codes(number: int) -> bool:
-    """Whether a measurement also reads codes, which takes longer: seldom, and more seldom later."""
+    """Whether a measurement also reads codes, which takes longer: rarely, and more rarely later."""
     return number % (8 if number < EARLY else 32) == 0

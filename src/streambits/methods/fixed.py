@@ -1,4 +1,4 @@
-"""Methods whose bits are fixed when they are made: nothing is learned from the stream."""
+"""Methods whose bits are fixed at construction: nothing is learned from the stream."""
 
 import numpy as np
 
@@ -31,7 +31,24 @@ FUNCTIONS = 100  # eigenfunctions that labels may combine
 
 
 def lsh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
-    """Random hyperplanes through the mean of `sample` (Charikar 2002). Any number of bits."""
+    """Random hyperplanes through the mean of a sample.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Only its mean is used.
+    bits : int, default 64
+        Any number up to 4096.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002.
+    """
     features = Linear.around(sample)
     bits = as_bits(bits)
     seed = as_seed(seed)
@@ -43,10 +60,27 @@ def lsh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
 def lsbc(
     sample: Array, bits: int = BITS, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
-    """Locality-sensitive codes of a Gaussian kernel (Raginsky & Lazebnik 2009).
+    """Locality-sensitive binary codes of a Gaussian kernel.
 
-    Hamming distance grows with exp(-distance^2 / bandwidth) falling. Any number of bits; of
-    `sample` only its mean and `bandwidth` (`nearest(30)` by default) are used.
+    The expected Hamming distance grows as exp(-distance^2 / bandwidth) falls.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Only its mean and the bandwidth are used.
+    bits : int, default 64
+        Any number up to 4096.
+    bandwidth : Bandwidth or float, optional
+        Denominator of the affinity, `nearest(30)` by default.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Raginsky & Lazebnik, "Locality-Sensitive Binary Codes from Shift-Invariant Kernels", NIPS 2009.
     """
     seed = as_seed(seed)
     return _signs(Cosines.random(sample, as_bits(bits), bandwidth, seed, spread=1.0), seed)
@@ -55,16 +89,47 @@ def lsbc(
 def e2lsh(
     sample: Array, bits: int = BITS, *, width: float | None = None, seed: Seed = 0
 ) -> Learner:
-    """The parity of floor((a . x + b) / width), a normal, b uniform (Datar et al. 2004).
+    """Parities of random stripes: floor((a . x + b) / width) mod 2, a normal, b uniform.
 
-    width: of a stripe, 4 sigma_30 of `sample` by default. Any number of bits.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+        Any number up to 4096.
+    width : float, optional
+        Width of a stripe, 4 sigma_30 of `sample` by default.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Datar, Immorlica, Indyk & Mirrokni, "Locality-Sensitive Hashing Scheme Based on p-Stable
+    Distributions", SoCG 2004.
     """
     seed = as_seed(seed)
     return _signs(Cosines.stable(sample, as_bits(bits), width, seed), seed)
 
 
 def sh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
-    """Spectral hashing (Weiss, Torralba & Fergus 2008): eigenfunctions of a box around `sample`."""
+    """Spectral hashing: the smoothest eigenfunctions of a box around a sample.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Weiss, Torralba & Fergus, "Spectral Hashing", NIPS 2008.
+    """
     return _signs(Cosines.box(sample, as_bits(bits)), seed)
 
 
@@ -77,14 +142,40 @@ def ssh(
     bandwidth: Bandwidth | float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Signs of the smoothest eigenfunctions of any density (Fergus, Weiss & Torralba 2009).
+    """Signs of the smoothest eigenfunctions of a density, with or without labels.
 
-    The density is taken as separable along the principal components of `sample`, with at most 50
-    steps along each: so bits are at most 49 a column, and fewer where `sample` has under 500 rows.
-    labels: (m,) whole numbers, -1 where unknown. With them the first bits are the smoothest
-    functions that tell one class from the others (one bit for two classes), and the remaining
-    bits the unsupervised ones. trust: how much labels weigh against smoothness.
-    bandwidth: `nearest(30)` by default.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+        At most 49 per column, and fewer where `sample` has under 500 rows.
+    labels : array of shape (m,), optional
+        Whole numbers, -1 where unknown. The first bits are then the smoothest functions that
+        separate one class from the others (one bit for two classes), and the remaining bits are
+        the unsupervised ones.
+    trust : float, default 1
+        Weight of the labels against smoothness.
+    bandwidth : Bandwidth or float, optional
+        `nearest(30)` by default.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    InputError
+        If there are more classes than bits.
+
+    Notes
+    -----
+    The density is assumed to be separable along the principal components of `sample`, with at most
+    50 steps along each.
+
+    References
+    ----------
+    Fergus, Weiss & Torralba, "Semi-Supervised Learning in Gigantic Image Collections", NIPS 2009.
     """
     bits = as_bits(bits)
     if labels is None:
@@ -101,17 +192,47 @@ def ssh(
 def mdsh(
     sample: Array, bits: int = BITS, *, bandwidth: Bandwidth | float | None = None, seed: Seed = 0
 ) -> Learner:
-    """Multidimensional spectral hashing (Weiss, Fergus & Torralba 2012). Any number of bits.
+    """Multidimensional spectral hashing.
 
-    Its codes are meant for `scoring.ProductAffinity`, with the weights and groups of its features.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+        Any number up to 4096.
+    bandwidth : Bandwidth or float, optional
+        `nearest(30)` by default.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+        Its codes are meant for `scoring.ProductAffinity`, with the weights and groups of its
+        features.
+
+    References
+    ----------
+    Weiss, Fergus & Torralba, "Multidimensional Spectral Hashing", ECCV 2012.
     """
     return _signs(Eigenfunctions.heaviest(sample, as_bits(bits), bandwidth), seed)
 
 
 def spherical(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
-    """Spherical hashing (Heo et al. 2012): each bit a ball that holds half of `sample`.
+    """Spherical hashing: each bit is a ball that holds half of a sample.
 
-    Its codes are meant for `scoring.spherical_distance`.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+        Its codes are meant for `scoring.spherical_distance`.
+
+    References
+    ----------
+    Heo, Lee, He, Chang & Yoon, "Spherical Hashing", CVPR 2012.
     """
     seed = as_seed(seed)
     return _signs(Spheres.balanced(sample, as_bits(bits), seed), seed)
@@ -123,6 +244,6 @@ def _signs(features: Features, seed: Seed) -> Learner:
 
 
 def _along(features: Features, vectors: Array, seed: Seed) -> Learner:
-    """The signs of the features along given directions (width, bits)."""
+    """The signs of the features along directions (width, bits)."""
     sketch, bits = Fixed(beside(vectors, features.like)), vectors.shape[1]
     return Learner(features, sketch, bits=bits, whitening=0, rotation="none", seed=seed)

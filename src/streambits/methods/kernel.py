@@ -20,8 +20,8 @@ from streambits.sketches import (
     auto,
 )
 
-EXACT_BYTES = 8 * 2**30  # what the exact methods may take
-FOURIER = 500  # random Fourier features, if not said otherwise
+EXACT_BYTES = 8 * 2**30  # limit of the exact methods
+FOURIER = 500  # random Fourier features by default
 
 
 def ssbc(
@@ -38,19 +38,61 @@ def ssbc(
     paper: bool = False,
     seed: Seed = 0,
 ) -> Learner:
-    """Streaming Spectral Binary Coding (Ghashami & Abdullah), with the rounding it needs.
+    """Streaming Spectral Binary Coding, with the rounding it needs.
 
-    landmarks: (m, d), a uniform sample of the stream (`reservoir`), or `centres`.
-    bandwidth: denominator of the affinity, `nearest(30)` by default. epsilon: the sketch has
-    l = ceil(bits + bits / epsilon) rows. whitening, rotation: see Learner.
-    half_life: rows after which a row counts half, for streams that change; None: never.
-    epochs: 'never', or when new landmarks are drawn and a new epoch is published: 'auto', when
-    the stream has moved away from them, or a number of rows. reference: rows like those to come,
-    where the landmarks are not, as centres: by them 'auto' judges.
-    paper: Algorithm 1 to the letter instead: raw rows, one row freed at a time, no whitening, no
-    rotation, no alignment, the landmarks first in the stream. Its codes of different moments do
-    not compare, as in the paper.
+    Parameters
+    ----------
+    landmarks : array of shape (m, d)
+        A uniform sample of the stream (`reservoir`), or `centres`.
+    bits : int, default 64
+        At most m.
+    bandwidth : Bandwidth or float, optional
+        Denominator b of the affinity exp(-distance^2 / b), `nearest(30)` by default.
+    epsilon : float, default 1
+        The sketch has l = ceil(bits + bits / epsilon) rows.
+    whitening : float, default 0.5
+        Exponent of the division by singular values, from 0 (the paper) to 1.
+    rotation : {"itq", "random", "uniform", "none"}, default "itq"
+        Rotation of the directions before they become bits: see `Learner`.
+    half_life : float, optional
+        Number of rows after which a row counts half, for streams that change. By default rows are
+        never forgotten.
+    epochs : "auto", "never" or int, default "auto"
+        When new landmarks are drawn and a new epoch is published: when the stream has moved away
+        from the landmarks, never, or every so many rows (at least 512).
+    reference : array of shape (n, d), optional
+        Rows like those to come, by which `epochs="auto"` judges. Needed where the landmarks are
+        not such rows, as centres are not; the landmarks by default.
+    paper : bool, default False
+        Whether to follow Algorithm 1 to the letter: raw rows, one row freed at a time, the
+        landmarks first in the stream, no alignment; `whitening`, `rotation`, `epochs` and
+        `reference` are then ignored. Codes of different moments do not compare, as in the paper.
+    seed : int or Generator, default 0
+        Seed of the sample, the rotation and new landmarks.
 
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its limits, or `bits` exceeds m.
+
+    Notes
+    -----
+    Within an epoch all codes compare, whichever coder of the learner made them. Features cost d m
+    multiplications and m exponentials per row. The sketch is the exact Gram matrix (m x m) up to
+    m = 12 l, and Frequent Directions beyond, where they are faster. Memory is fixed at
+    construction: see `Learner.nbytes`.
+
+    References
+    ----------
+    Ghashami & Abdullah, "Binary Coding in Stream"; docs/paper-notes.md says where this differs.
+    Gong & Lazebnik, "Iterative Quantization", CVPR 2011, for the rotation.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).random((2000, 8), dtype=np.float32)
     >>> learner = ssbc(rows[:100], bits=16).learn(rows)
@@ -94,10 +136,30 @@ def rff_fd(
     half_life: float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """SSBC with random Fourier features in place of landmarks (Rahimi & Recht 2007).
+    """SSBC with random Fourier features in place of landmarks.
 
-    count: features, 500 by default, or 2 bits if that is more. The rest: see ssbc. Shards of one
-    seed, bandwidth and centre have the same features.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Its mean, the bandwidth and a prior of the directions are estimated from it.
+    bits : int, default 64
+    bandwidth : Bandwidth or float, optional
+    count : int, optional
+        Number of features: 500, or 2 `bits` if that is more.
+    epsilon, whitening, rotation, half_life, seed
+        As for `ssbc`.
+
+    Returns
+    -------
+    Learner
+
+    Notes
+    -----
+    Shards of one seed, bandwidth and centre have the same features, and so can be merged.
+
+    References
+    ----------
+    Rahimi & Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
     """
     bits = as_bits(bits)
     count = max(FOURIER, 2 * bits) if count is None else count
@@ -117,7 +179,29 @@ def nystrom(
     bandwidth: Bandwidth | float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Signs of the Nystrom coordinates Lambda^(-1/2) U' w(x): nothing learned from the stream."""
+    """Signs of the Nystrom coordinates Lambda^(-1/2) U' w(x).
+
+    U Lambda U' are the affinities of the landmarks among themselves, w(x) those of a row to them.
+    Nothing is learned from the stream.
+
+    Parameters
+    ----------
+    landmarks : array of shape (m, d)
+    bits : int, default 64
+        At most m.
+    bandwidth : Bandwidth or float, optional
+        `nearest(30)` by default.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Drineas & Mahoney, "On the Nystrom Method for Approximating a Gram Matrix for Improved
+    Kernel-Based Learning", JMLR 2005.
+    """
     return _spectral(landmarks, bits, bandwidth, whitening=0.5, rotation="none", seed=seed)
 
 
@@ -128,7 +212,32 @@ def exact_d(
     bandwidth: Bandwidth | float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Signs of the leading eigenvectors of the full affinity matrix: every point a landmark."""
+    """Signs of the leading eigenvectors of the full affinity matrix: every point is a landmark.
+
+    Parameters
+    ----------
+    landmarks : array of shape (n, d)
+        All points.
+    bits, bandwidth, seed
+        As for `nystrom`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    InputError
+        If the matrices would need more than 8 GiB (16,384 points).
+
+    Notes
+    -----
+    Time grows with n^3, memory is about 32 n^2 bytes.
+
+    References
+    ----------
+    Ghashami & Abdullah, "Binary Coding in Stream" (Exact-D).
+    """
     _check_exact(landmarks)
     return _spectral(landmarks, bits, bandwidth, whitening=1, rotation="none", seed=seed)
 
@@ -140,7 +249,20 @@ def exact_r(
     bandwidth: Bandwidth | float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Exact-D after a random rotation of the eigenvectors."""
+    """Exact-D after a random rotation of the eigenvectors (Exact-R of the paper).
+
+    Parameters, errors and cost are those of `exact_d`.
+
+    Parameters
+    ----------
+    landmarks : array of shape (n, d)
+    bits, bandwidth, seed
+        As for `exact_d`; the rotation is drawn by `seed`.
+
+    Returns
+    -------
+    Learner
+    """
     _check_exact(landmarks)
     return _spectral(landmarks, bits, bandwidth, whitening=1, rotation="random", seed=seed)
 
@@ -148,7 +270,7 @@ def exact_r(
 def _sketch(
     features: Features, prior: Array, bits: int, size: int, half_life: float | None
 ) -> Sketch:
-    """The faster of the two sketches, told by the features of the prior."""
+    """The sketch expected to be faster, chosen by the features of the prior."""
     with one_blas_thread():
         return auto(features(prior), bits, size, half_life=half_life)
 

@@ -28,7 +28,29 @@ def linear(
     half_life: float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Principal components of the rows themselves, with any rounding: ssbc without a kernel."""
+    """Principal components of the rows themselves, with any rounding: ssbc without a kernel.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Its mean is the origin, and it counts once beside the stream.
+    bits : int, default 64
+        At most d.
+    whitening : float, default 0
+        Exponent of the division by singular values, from 0 to 1.
+    rotation : {"itq", "random", "uniform", "none"}, default "itq"
+    half_life : float, optional
+        Number of rows after which a row counts half. By default rows are never forgotten.
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    Notes
+    -----
+    Costs d^2 multiplications per row and d^2 values of memory.
+    """
     features = Linear.around(sample)
     sketch = Gram(features.width, half_life=half_life, like=features.like)
     return Learner(
@@ -45,24 +67,73 @@ def linear(
 def pcah(
     sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
 ) -> Learner:
-    """Signs of the principal components."""
+    """Signs of the principal components.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    half_life : float, optional
+    seed : int or Generator, default 0
+        As for `linear`.
+
+    Returns
+    -------
+    Learner
+    """
     return linear(sample, bits, rotation="none", half_life=half_life, seed=seed)
 
 
 def itq(
     sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
 ) -> Learner:
-    """Iterative quantisation (Gong & Lazebnik 2011): principal components, rotated to corners."""
+    """Iterative quantisation: principal components, rotated towards the corners of a cube.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    half_life : float, optional
+    seed : int or Generator, default 0
+        As for `linear`.
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Gong & Lazebnik, "Iterative Quantization", CVPR 2011.
+    """
     return linear(sample, bits, rotation="itq", half_life=half_life, seed=seed)
 
 
 def unifdiag(
     sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
 ) -> Learner:
-    """Principal components turned to bits of equal variance (Morvan et al. 2018).
+    """Principal components rotated to bits of equal variance.
 
-    The paper tracks the principal subspace by OPAST; here it is exact, which can only help.
-    Turned once an epoch: later coders follow the first one, as those of all methods here.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    half_life : float, optional
+    seed : int or Generator, default 0
+        As for `linear`.
+
+    Returns
+    -------
+    Learner
+
+    Notes
+    -----
+    The paper tracks the principal subspace by OPAST; here it is exact, which can only help. It is
+    rotated once per epoch: later coders follow the first one, as for all methods here.
+
+    References
+    ----------
+    Morvan, Souloumiac, Gouy-Pailler & Atif, "Streaming Binary Sketching based on Subspace Tracking
+    and Diagonal Uniformization", ICASSP 2018.
     """
     return linear(sample, bits, rotation="uniform", half_life=half_life, seed=seed)
 
@@ -76,7 +147,27 @@ def osh(
     half_life: float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Online sketching hashing (Leng 2015): Frequent Directions on the centred rows themselves."""
+    """Online sketching hashing: Frequent Directions of the centred rows themselves.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    epsilon : float, default 1
+        The sketch has l = ceil(bits + bits / epsilon) rows.
+    rotation : {"random", "itq", "uniform", "none"}, default "random"
+    half_life : float, optional
+    seed : int or Generator, default 0
+        As for `linear`.
+
+    Returns
+    -------
+    Learner
+
+    References
+    ----------
+    Leng, Wu, Cheng, Bai & Lu, "Online Sketching Hashing", CVPR 2015.
+    """
     features = Linear.around(sample)
     size = sketch_size(as_bits(bits), epsilon)
     sketch = FrequentDirections(features.width, size, half_life=half_life, like=features.like)
@@ -94,9 +185,23 @@ def frosh(
     half_life: float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Faster online sketching hashing (Chen 2017): osh of a few mixed rows a block.
+    """Faster online sketching hashing: osh of a few mixed rows per block.
 
-    Its certificate is infinite as soon as a block was sampled: see HadamardDirections.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+    epsilon, rotation, half_life, seed
+        As for `osh`.
+
+    Returns
+    -------
+    Learner
+        Its certificate is infinite as soon as a block was sampled: see `HadamardDirections`.
+
+    References
+    ----------
+    Chen, King & Lyu, "FROSH: FasteR Online Sketching Hashing", UAI 2017.
     """
     features, seed = Linear.around(sample), as_seed(seed)
     size = sketch_size(as_bits(bits), epsilon)
@@ -117,13 +222,34 @@ def semi_supervised(
     half_life: float | None = None,
     seed: Seed = 0,
 ) -> Learner:
-    """Leading eigenvectors of pairs + eta C (Wang, Kumar & Chang 2012): labels guide, rows stream.
+    """Leading eigenvectors of pairs + eta C: the labels guide, the rows stream.
 
-    pairs: the mean of S_ij x_i x_j' over all pairs of labelled rows, S_ij = 1 within a class and -1
-    between two; C: the covariance of the stream. Both are means, so eta does not depend on the
-    numbers of rows and labels; with c equal classes, pairs is 2 / c of the covariance between
-    classes. eta -> 0 is the labels alone, a large eta is pcah.
-    labels: (m,), one a row of `sample`, -1 where unknown. None: all unknown, and this is pcah.
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+    bits : int, default 64
+        At most d.
+    labels : array of shape (m,), optional
+        One per row of `sample`, -1 where unknown. Without labels this is `pcah`.
+    eta : float, default 0.03
+        Weight of the covariance. Towards 0 the labels decide alone; a large `eta` is `pcah`.
+    half_life : float, optional
+    seed : int or Generator, default 0
+
+    Returns
+    -------
+    Learner
+
+    Notes
+    -----
+    `pairs` is the mean of S_ij x_i x_j' over all pairs of labelled rows, with S_ij = 1 within a
+    class and -1 between two; C is the covariance of the stream. Both are means, so `eta` does not
+    depend on the numbers of rows and labels; with c equal classes, `pairs` is 2 / c of the
+    covariance between classes.
+
+    References
+    ----------
+    Wang, Kumar & Chang, "Semi-Supervised Hashing for Large-Scale Search", PAMI 2012.
     """
     features = Linear.around(sample)
     guide = labelled_guide(features(as_rows(sample, like=features.like)), labels)

@@ -1,4 +1,4 @@
-"""What a method declares, and what methods share."""
+"""The declaration of a method, and what methods share."""
 
 import inspect
 import math
@@ -17,17 +17,25 @@ from streambits.model.codes import MOST_BITS
 from streambits.model.learner import Learner
 
 Seed = int | np.random.Generator
-BITS = 64  # of a code, if not said otherwise
+BITS = 64  # of a code by default
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table: how to build it, and what it cannot do.
+    """A row of the table of methods: how to build a learner, and the limits of the method.
 
-    streams: rows of the stream change it, and shards that saw different rows merge.
-    limit: 'columns' or 'landmarks' where it has at most as many bits, '' where it has any number.
-    distance: how its codes are meant to be compared: 'hamming', 'product' or 'spherical'.
-    most_rows: where every row must be a landmark, how many that can be in reasonable time.
+    Parameters
+    ----------
+    build : callable
+        The function of the method: (landmarks or sample, bits, settings) to a learner.
+    streams : bool, default True
+        Whether rows of the stream change it; shards that have seen different rows then merge.
+    limit : {"columns", "landmarks", ""}
+        What bounds the number of bits; empty where any number is possible.
+    distance : {"hamming", "product", "spherical"}
+        How its codes are meant to be compared.
+    most_rows : int, optional
+        Where every row must be a landmark, the number of rows that is possible in reasonable time.
     """
 
     build: Callable[..., Learner]
@@ -37,7 +45,24 @@ class Method:
     most_rows: int | None = None
 
     def __call__(self, landmarks: Array, bits: int = BITS, **settings: Any) -> Learner:
-        """A learner of this method; settings as the function of that name takes them."""
+        """Build a learner of this method.
+
+        Parameters
+        ----------
+        landmarks : array of shape (m, d)
+        bits : int, default 64
+        **settings
+            As the function of the method accepts them.
+
+        Returns
+        -------
+        Learner
+
+        Raises
+        ------
+        InputError
+            If the method does not have such a setting.
+        """
         known = list(inspect.signature(self.build).parameters)[2:]
         for name in settings:
             if name not in known:
@@ -49,7 +74,19 @@ class Method:
         return self.build(landmarks, bits, **settings)
 
     def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
-        """Why it has no codes of this length for so many rows, or an empty text if it has."""
+        """Say why the method does not have codes of this length.
+
+        Parameters
+        ----------
+        bits : int
+        landmarks, columns, rows : int
+            Numbers of landmarks, of columns and of rows of the data.
+
+        Returns
+        -------
+        str
+            The reason; empty if the codes are possible.
+        """
         if self.most_rows is not None and rows > self.most_rows:
             return f"at most {self.most_rows} rows: every one is a landmark, and there are {rows}"
         most = {"columns": columns, "landmarks": landmarks}.get(self.limit, MOST_BITS)
@@ -57,7 +94,13 @@ class Method:
 
 
 def sketch_size(bits: int, epsilon: float) -> int:
-    """l = ceil(bits + bits / epsilon), the paper's."""
+    """Return the paper's number of rows of a sketch, l = ceil(bits + bits / epsilon).
+
+    Raises
+    ------
+    InputError
+        If `epsilon` is not positive, or so small that l is infinite.
+    """
     rows = bits / as_number(epsilon, "epsilon", above=0)
     if not math.isfinite(rows):
         raise InputError(f"epsilon is {epsilon}; it must be larger: l = bits + bits / epsilon")

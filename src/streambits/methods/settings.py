@@ -1,7 +1,7 @@
 """Settings: how a stream is learned, declared once.
 
 A field here is a setting of jobs, an option of the command line, a parameter of the scikit-learn
-adapter and something that `tune` may vary; the method takes it as an argument of the same name.
+adapter and something that `tune` may vary; the method accepts it as an argument of the same name.
 So a new setting is two edits: the method, and a line here.
 """
 
@@ -39,7 +39,13 @@ def _setting(default: Any, text: str, **limits: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
-    """What methods take; None leaves a setting to the method."""
+    """Settings that methods accept; None leaves a setting to the method.
+
+    Parameters
+    ----------
+    epochs, half_life, bandwidth, whitening, rotation, epsilon
+        As for `ssbc`; the metadata of each field has a help text and its limits.
+    """
 
     epochs: str | int | None = _setting(
         None,
@@ -78,7 +84,7 @@ class MethodSettings:
     )
 
     def given(self) -> dict[str, Any]:
-        """The settings of the method that are not left to it, by name."""
+        """Return the settings of the method that are not left to it, by name."""
         held = {f.name: getattr(self, f.name) for f in fields(MethodSettings)}
         return {name: value for name, value in held.items() if value is not None}
 
@@ -89,8 +95,21 @@ class Settings(MethodSettings):
 
     Parameters
     ----------
-    bits, method, n_landmarks, landmarks_by, bandwidth_factor, seed, refresh, ...
-        Each field says what it is for: `fields(Settings)[0].metadata["help"]`.
+    bits : int, default 64
+        Length of the codes.
+    method : str, default "ssbc"
+        One of `LEARNED`.
+    n_landmarks : int, default 500
+        Number of landmarks, drawn from the first 10 times as many rows.
+    landmarks_by : {"uniform", "centres"}
+        Whether the first landmarks are drawn at random, or are k-means centres.
+    bandwidth_factor : float, optional
+        In place of a bandwidth, a multiple of `nearest(30)`.
+    refresh : "auto" or int
+        Rows between two coders of an online job: see `OnlineEncoder`.
+    seed : int, default 0
+    epochs, half_life, bandwidth, whitening, rotation, epsilon
+        Settings of the method (`MethodSettings`), by keyword.
 
     Examples
     --------
@@ -132,13 +151,18 @@ class Settings(MethodSettings):
 
     @property
     def gathered(self) -> int:
-        """Rows from which landmarks are drawn, and then those by which `epochs` judges."""
+        """Number of rows gathered for landmarks, and for the reference by which `epochs` judges."""
         return SHARE * self.n_landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
 
     def checked(self) -> "Settings":
-        """The same with the method's own defaults filled in, if the method takes them.
+        """Return the same settings with the method's own defaults filled in.
 
-        Asked of two rows, so that what is wrong is known before anything is read.
+        A learner of two rows is built with them, so an error is raised before anything is read.
+
+        Raises
+        ------
+        InputError
+            If the method does not accept a setting or its value, or cannot have so many bits.
         """
         bits, method = as_bits(self.bits), self._method()
         refusal = method.refusal(bits, landmarks=self.n_landmarks, columns=bits)
@@ -156,7 +180,17 @@ class Settings(MethodSettings):
         return filled
 
     def learner(self, rows: list[NDArray[Any]]) -> Learner:
-        """A learner with landmarks from these rows, all of them if they are few."""
+        """Build a learner with landmarks from the first rows of a stream.
+
+        Parameters
+        ----------
+        rows : list of arrays of shape (n, d)
+            Best `gathered` rows together; all of them are landmarks if they are few.
+
+        Returns
+        -------
+        Learner
+        """
         more = {}
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
@@ -164,7 +198,23 @@ class Settings(MethodSettings):
         return self.build(self._landmarks(rows), **more)
 
     def build(self, landmarks: Array, **more: Any) -> Learner:
-        """A learner from its landmarks. more: further arguments of the method."""
+        """Build a learner from its landmarks.
+
+        Parameters
+        ----------
+        landmarks : array of shape (m, d)
+        **more
+            Further arguments of the method.
+
+        Returns
+        -------
+        Learner
+
+        Raises
+        ------
+        InputError
+            If both `bandwidth` and `bandwidth_factor` are set.
+        """
         given = self.given() | more
         if self.bandwidth_factor is not None:
             if self.bandwidth is not None:
@@ -176,11 +226,11 @@ class Settings(MethodSettings):
         return self._method()(landmarks, self.bits, seed=self.seed, **given)
 
     def plain(self) -> dict[str, Any]:
-        """All settings, for a file."""
+        """Return all settings as a dictionary of plain values, for a file."""
         return asdict(self)
 
     def chosen(self) -> dict[str, Any]:
-        """The method, the bits, and whatever differs from the defaults."""
+        """Return the method, the bits, and whatever differs from the defaults."""
         first: dict[str, Any] = {"method": self.method, "bits": self.bits}
         usual = asdict(Settings(**first))
         return first | {name: v for name, v in asdict(self).items() if v != usual[name]}

@@ -1,1 +1,1 @@
-"""The model: what learns, what it hands out, and what both are made of."""
+"""The model: learners, coders, codes, and the parts they are made of."""

@@ -14,8 +14,14 @@ from streambits.model.codes import Codes
 class Reject(NamedTuple):
     """A row that cannot be used.
 
-    where: file and line, or topic, partition and offset; reason: what is wrong with it; text: how
-    it begins.
+    Attributes
+    ----------
+    where : str
+        File and line, or topic, partition and offset.
+    reason : str
+        What is wrong with it.
+    text : str
+        How it begins.
     """
 
     where: str
@@ -26,8 +32,15 @@ class Reject(NamedTuple):
 class RowBatch(NamedTuple):
     """Rows of a stream with their ids, in its order.
 
-    ids: (n,) int64; rows: (n, d). Those of a source are floating and finite, and it says where to
-    go on after them (offset, a JSON value) and which rows of this stretch it left out (rejects).
+    Attributes
+    ----------
+    ids : array of shape (n,), int64
+    rows : array of shape (n, d)
+        Those of a source are floating and finite.
+    offset : JSON value, optional
+        Where the source continues after these rows.
+    rejects : tuple of Reject
+        The rows of this stretch that the source left out.
     """
 
     ids: NDArray[np.int64]
@@ -37,16 +50,35 @@ class RowBatch(NamedTuple):
 
 
 class CodeBatch(NamedTuple):
-    """Codes of one epoch with the ids of their rows. ids: (n,) int64."""
+    """Codes of one epoch with the ids of their rows.
+
+    Attributes
+    ----------
+    ids : array of shape (n,), int64
+    codes : Codes
+    """
 
     ids: NDArray[np.int64]
     codes: Codes
 
 
 def batches(stream: Iterable[Any]) -> Iterator[RowBatch]:
-    """Any iterable of row arrays, (ids, rows) or row batches as row batches.
+    """Read any stream as row batches.
 
-    Rows without ids are counted from 0.
+    Parameters
+    ----------
+    stream : iterable
+        Row arrays of shape (n, d), pairs (ids, rows), or row batches. Rows without ids are
+        counted from 0.
+
+    Yields
+    ------
+    RowBatch
+
+    Raises
+    ------
+    InputError
+        If a batch does not have one id per row.
     """
     counted = 0
     for item in stream:

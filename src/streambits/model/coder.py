@@ -30,13 +30,26 @@ MANY = 0.1  # share of rows out of reach from which it is worth a warning
 
 
 class Coder:
-    """code(x) = pack(sign(features(x) . matrix - thresholds)).
+    """A frozen function from rows to codes.
 
+    code(x) = pack(sign(features(x) . matrix - thresholds))
+
+    Parameters
+    ----------
+    features : Features
+    projection : Projection
+        From (n, width) features to (n, bits) values.
+    epoch : int, default 0
+        Codes compare only within an epoch.
+
+    Notes
+    -----
     A row has the same code alone and in any batch, with any number of threads, on the host and on
     a device: the few bits that lie within the rounding error are decided again in double
-    precision, and those that are in doubt even there are decided with the row on its own.
+    precision, and those still in doubt are decided with the row on its own.
 
-    Costs n (d m + m bits) multiplications and n m exponentials; memory 2048 x m a thread.
+    Encoding costs n (d m + m bits) multiplications and n m exponentials for m landmarks; memory is
+    2048 x m values per thread. Several threads may use one coder.
     """
 
     def __init__(self, features: Features, projection: Projection, epoch: int = 0) -> None:
@@ -47,10 +60,12 @@ class Coder:
 
     @property
     def bits(self) -> int:
+        """Length of the codes."""
         return self.projection.bits
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the features and the projections."""
         projections = (self.projection, self._single, self._double)
         return self.features.nbytes + sum(projection.nbytes for projection in projections)
 
@@ -81,18 +96,18 @@ class Coder:
         return codes
 
     def out_of_reach(self, blocks: list[Array], codes: Codes) -> NDArray[np.bool_]:
-        """Which rows have an affinity of nearly 0 to every landmark.
+        """Find the rows that have an affinity of nearly 0 to every landmark.
 
         Such rows, usually of another scale or origin than those that were learned, all have one
-        code, whatever they are. Only rows with that code are looked at, so this costs next to
+        code, whatever they are. Only rows with that code are examined, so this costs next to
         nothing where there are none.
 
         Parameters
         ----------
-        blocks : list of arrays
+        blocks : list of arrays of shape (n_i, d)
             Checked rows, one block after another.
         codes : Codes
-            Theirs.
+            The codes of all these rows.
 
         Returns
         -------
@@ -118,9 +133,17 @@ class Coder:
         return np.packbits(-thresholds > 0, bitorder="little")
 
     def project(self, rows: Array, *, warn: bool = True) -> Array:
-        """The real values (n, bits) whose signs are the bits, for asymmetric search.
+        """Compute the real values whose signs are the bits, for asymmetric search.
 
-        Warns as `encode` does.
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        warn : bool
+            Whether to warn of rows out of reach, as `encode` does.
+
+        Returns
+        -------
+        array of shape (n, bits)
         """
         blocks = self._blocks(rows)
         found = list(ordered_map(self._values, blocks))
@@ -139,7 +162,18 @@ class Coder:
         return self.projection(self.features(rows))
 
     def packed(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
-        """The codes (n, bytes) of one block of checked rows; features: theirs, where known."""
+        """Encode one block of checked rows.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        features : array of shape (n, width), optional
+            The features of the rows, where they have been computed.
+
+        Returns
+        -------
+        array of shape (n, ceil(bits / 8)), uint8
+        """
         return np.packbits(self._bits(rows, features), axis=1, bitorder="little")
 
     def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
@@ -150,7 +184,7 @@ class Coder:
         unsure = np.flatnonzero(to_numpy(xp.min(xp.abs(values), axis=1) <= error))
         if len(unsure):
             doubtful = to_numpy(take(rows, unsure))
-            bits = np.array(bits)  # the library may have handed out read-only memory
+            bits = np.array(bits)  # the library's memory may be read-only
             judge = self if is_numpy_array(rows) else self._host
             bits[unsure] = judge._decided_again(doubtful)
         return bits
@@ -179,9 +213,9 @@ class Coder:
         return self.on(np.zeros(1))
 
     def on(self, like: Array) -> "Coder":
-        """The same coder with its arrays in the library and on the device of `like`.
+        """Return the same coder with its arrays in the library and on the device of `like`.
 
-        It gives the same codes there, bit for bit.
+        Its codes are the same, bit for bit.
         """
         projection = Projection(
             beside(self.projection.matrix, like), beside(self.projection.thresholds, like)
@@ -189,10 +223,12 @@ class Coder:
         return Coder(self.features.on(like), projection, self.epoch)
 
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, for `from_state` and files."""
         return {"features": self.features, "epoch": self.epoch} | self.projection.state()
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build a coder from what `state` returned."""
         return cls(state["features"], Projection.from_state(state), state["epoch"])
 
     def __repr__(self) -> str:
@@ -200,7 +236,15 @@ class Coder:
 
 
 def warn_of_reach(count: int, rows: int, done: str) -> None:
-    """Warn if many of so many rows were out of reach. done: what was done with them."""
+    """Issue a ReachWarning if a tenth of the rows or more are out of reach.
+
+    Parameters
+    ----------
+    count, rows : int
+        Numbers of rows out of reach, and of all rows.
+    done : str
+        What was done with them, for the message.
+    """
     if count and count >= MANY * rows:
         warnings.warn(
             f"{count:,} of {rows:,} rows {done} are out of reach of every landmark, so the model "

@@ -1,4 +1,4 @@
-"""Codes: packed bits that know their length and their epoch."""
+"""Codes: packed bits with their length and their epoch."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
@@ -15,13 +15,28 @@ MOST_BITS = 4096
 class Codes:
     """n binary codes of `bits` bits each, as packed bytes.
 
+    Parameters
+    ----------
+    packed : array of shape (n, ceil(bits / 8)), uint8
+        Truth values, also those in bytes, go to `Codes.from_bits`.
+    bits : int
+        Length of a code, 1 to 4096.
+    epoch : int, default 0
+        Codes compare only within one epoch.
+
+    Raises
+    ------
+    InputError
+        If the shape or the type does not fit, or bits past the last are set.
+
+    Notes
+    -----
     Bit j of a code is bit j % 8 (counted from the least significant) of byte j // 8; bits past
     the last are zero (numpy.packbits with bitorder="little"; FAISS and pgvector store bytes in the
-    same order). Frozen: the bytes cannot be written to.
+    same order). Codes are frozen: the bytes cannot be written to. A writable array is copied.
 
-    packed: (n, ceil(bits / 8)) uint8; bits: 1 to 4096; epoch: codes compare only within one.
-    Truth values, also those in bytes, go to `Codes.from_bits`.
-
+    Examples
+    --------
     >>> codes = Codes.from_bits([[True, False, True], [True, True, True]])
     >>> codes.packed.tolist(), codes.hamming(codes).tolist()
     ([[5], [7]], [[0, 1], [1, 0]])
@@ -36,13 +51,19 @@ class Codes:
 
     @classmethod
     def from_words(cls, words: NDArray[np.uint64], bits: int, epoch: int = 0) -> "Codes":
-        """What `words` gave, (n, ceil(bits / 64))."""
+        """Build codes from 64-bit words (n, ceil(bits / 64)), as `words` returns them."""
         packed = np.ascontiguousarray(words).view(np.uint8)[:, : -(-bits // 8)]
         return cls(frozen(packed.copy()), bits, epoch)
 
     @classmethod
     def from_bits(cls, bits: Any, epoch: int = 0) -> "Codes":
-        """Pack an (n, bits) array of truth values."""
+        """Pack an (n, bits) array of truth values, or of 0 and 1.
+
+        Raises
+        ------
+        InputError
+            If the array is not two-dimensional, or holds other values.
+        """
         truth = np.asarray(bits)
         if truth.ndim != 2 or (truth.dtype != np.bool_ and not np.isin(truth, (0, 1)).all()):
             raise InputError(
@@ -54,7 +75,13 @@ class Codes:
 
     @classmethod
     def concat(cls, parts: Iterable["Codes"]) -> "Codes":
-        """One after another; all of one length and one epoch."""
+        """Join codes one after another.
+
+        Raises
+        ------
+        InputError, EpochError
+            If there are none, or they differ in length or epoch.
+        """
         parts = list(parts)
         if not parts:
             raise InputError("there are no codes to put together: pass at least one")
@@ -64,12 +91,28 @@ class Codes:
         return cls(frozen(packed), parts[0].bits, parts[0].epoch)
 
     def unpack(self) -> NDArray[np.bool_]:
-        """(n, bits) truth values."""
+        """Return the bits as truth values (n, bits)."""
         bits = np.unpackbits(self.packed, axis=1, count=self.bits, bitorder="little")
         return bits.view(np.bool_)
 
     def hamming(self, other: "Codes") -> NDArray[np.uint16]:
-        """(n, other n) numbers of differing bits. Memory: two bytes a pair."""
+        """Count the differing bits of every pair of codes.
+
+        Parameters
+        ----------
+        other : Codes
+            m codes of the same length and epoch.
+
+        Returns
+        -------
+        array of shape (n, m), uint16
+            Memory: two bytes per pair.
+
+        Raises
+        ------
+        InputError, EpochError
+            If the codes differ in length or epoch.
+        """
         self._check_comparable(other)
         distances = np.zeros((len(self), len(other)), np.uint16)
         for mine, theirs in zip(self.words().T, other.words().T, strict=True):
@@ -77,7 +120,7 @@ class Codes:
         return distances
 
     def words(self) -> NDArray[np.uint64]:
-        """(n, ceil(bits / 64)): the codes as 64-bit words, filled up with zeros."""
+        """Return the codes as 64-bit words (n, ceil(bits / 64)), filled up with zeros."""
         missing = -self.packed.shape[1] % 8
         fill = np.zeros((len(self), missing), np.uint8)
         return np.concatenate([self.packed, fill], axis=1).view(np.uint64)
@@ -99,7 +142,7 @@ class Codes:
     @overload
     def __getitem__(self, which: slice | NDArray[Any] | list[int]) -> "Codes": ...
     def __getitem__(self, which: Any) -> "Codes":
-        """The chosen codes; a single number gives one code, still as Codes."""
+        """Select codes; a single number selects one code, still as Codes."""
         return Codes(frozen(np.atleast_2d(self.packed[which])), self.bits, self.epoch)
 
     def __iter__(self) -> Iterator["Codes"]:
@@ -119,7 +162,7 @@ class Codes:
 
 
 def as_bits(value: object) -> int:
-    """Check a length of codes."""
+    """Check a length of codes: a whole number from 1 to 4096, or InputError."""
     return as_count(value, "bits", most=MOST_BITS)
 
 

@@ -1,4 +1,4 @@
-"""Learner: the mutable model. It sees each row once and hands out frozen coders."""
+"""Learner: the mutable model. It sees each row once and produces frozen coders."""
 
 import logging
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
 from streambits.sketches import Sketch
 
-FEW = 64  # of which one is looked at, to see whether rows are out of reach
+FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
@@ -45,27 +45,55 @@ logger = logging.getLogger("streambits")
 
 
 class Learner:
-    """features + sketch + rotation + a bounded uniform sample of the rows.
+    """Features, a sketch, a rotation and a bounded sample of the rows: what learns from a stream.
 
+    Methods such as `streambits.methods.ssbc` build it.
+
+    Parameters
+    ----------
+    features : Features
+        From rows (n, d) to (n, width).
+    sketch : Sketch
+        Learns the directions of the features. It belongs to the learner from then on.
+    bits : int
+        Length of the codes.
+    whitening : float, default 0.5
+        Exponent of the division by singular values, from 0 (the paper) to 1.
+    rotation : {"itq", "random", "uniform", "none"}, default "itq"
+        How directions are rotated: fitted on the sample, at random, to bits of equal variance.
+    steady : bool, default True
+        Whether every later coder of an epoch is rotated to match the last one, so that their codes
+        compare.
+    prior : array of shape (m, d), optional
+        Rows (usually the landmarks) that count once beside the stream, so that there is a coder
+        before the first row. Merging shards of one prior still counts it once.
+    sample : int, default 5000
+        Rows kept for fitting the rotation and drawing new landmarks.
+    monitor : Monitor, optional
+        Decides when the stream has moved away from the landmarks and a new epoch is due
+        (`streambits.epochs`). Without one, only `renew` and `new_epoch` publish an epoch.
+    seed : int or Generator, default 0
+        Seed of the sample, the rotation and new landmarks.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its limits, or the sketch has fewer directions than `bits`.
+
+    Notes
+    -----
     Any split of the stream into batches, and any number of threads, gives the same learner: rows
     are learned in blocks of 2048, and those still waiting are counted whenever it is read. Memory
-    is fixed at construction (`nbytes`). Bad rows raise before anything has changed.
+    is fixed at construction (`nbytes`). Invalid rows raise before anything has changed.
 
     Several threads may use one learner. One of them is inside at a time, and the rows of one call
     stay together: the result is that of the same calls one after the other, in some order. What is
     read is a copy that later rows do not change. A child process that was forked while another
     thread was inside raises `ForkError`.
 
-    features, sketch: the parts; the sketch is taken over. bits: length of the codes.
-    whitening: exponent of the division by singular values, 0 (the paper) to 1.
-    rotation: 'itq' (fitted on the sample), 'random', 'uniform' (bits of equal variance) or 'none'.
-    steady: turn every later coder of an epoch to match the last one, so that their codes compare.
-    prior: rows (usually the landmarks) that count once beside the stream, so that there is a
-    coder before the first row; merging shards of one prior still counts it once.
-    sample: rows kept for fitting the rotation and drawing new landmarks. seed: of the sample, the
-    rotation and new landmarks.
-    monitor: says when the stream has moved away from the landmarks and a new epoch is due
-    (`streambits.epochs`); without one, only `renew` and `new_epoch` publish one.
+    References
+    ----------
+    Ghashami & Abdullah, "Binary Coding in Stream".
     """
 
     def __init__(
@@ -130,9 +158,23 @@ class Learner:
 
     @alone
     def learn(self, rows: Array) -> Self:
-        """Take rows (n, d). Returns the learner itself.
+        """Learn rows.
 
-        With `epochs`, a new epoch may begin in the middle of them; `epoch` says so.
+        With `epochs`, a new epoch may begin in the middle of them: `epoch` is then higher.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+
+        Returns
+        -------
+        Learner
+            The learner itself.
+
+        Raises
+        ------
+        InputError
+            If the rows are not finite numbers of d columns; nothing has changed then.
         """
         rows = self._checked(rows)
         while rows.shape[0]:
@@ -141,10 +183,19 @@ class Learner:
 
     @alone
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
-        """Learn rows up to where a new epoch begins, and no further; gives their codes.
+        """Learn rows up to where a new epoch begins, and no further, and encode them.
 
-        coder: of the rows before. Blocks that lie whole in the rows have their features computed
-        once for both; the codes are those of `coder.encode`.
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        coder : Coder
+            The coder of the rows before.
+
+        Returns
+        -------
+        Codes
+            Of the rows that were learned, at most n: the codes of `coder.encode`. Blocks that lie
+            whole in the rows have their features computed once for both.
         """
         return self._take(self._checked(rows), lambda some: self._encoded(some, coder))
 
@@ -185,7 +236,7 @@ class Learner:
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
     def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
-        """Learn blocks; gives their packed codes, if there is a coder to make them."""
+        """Learn blocks; returns their packed codes, if there is a coder to make them."""
 
         def work(block: Array) -> tuple[Any, Any, bool]:
             features = self.features(block)
@@ -202,19 +253,32 @@ class Learner:
         return found
 
     def _is_out_of_reach(self, features: Array) -> bool:
-        """Whether some rows of a block, looked at here and there, all miss every landmark.
+        """Whether some rows of a block, sampled here and there, all miss every landmark.
 
-        Where there is a monitor, it sees that and draws new landmarks.
+        Where there is a monitor, it detects that and draws new landmarks.
         """
         if self._monitor or not isinstance(self.features, GaussianAffinity):
             return False
         return bool(array_namespace(features).max(features[::FEW, :]) < REACH)
 
     def merge(self, other: "Learner") -> Self:
-        """Take all that another learner of the same settings has learned.
+        """Add all that another learner of the same settings has learned.
 
-        The certificates add up; the epoch and its last coder stay this learner's. A learner and
-        its copy do not merge, for their rows would count twice.
+        Parameters
+        ----------
+        other : Learner
+            A shard with the same features and prior, of different rows; it is not changed.
+
+        Returns
+        -------
+        Learner
+            The learner itself. The certificates add up; epoch and last coder stay this learner's.
+
+        Raises
+        ------
+        MergeError
+            If settings or features differ, or if one is a copy of the other, whose rows would
+            count twice; nothing has changed then.
         """
         if not isinstance(other, Learner):
             raise MergeError(f"a learner merges with a learner, not with {type(other).__name__}")
@@ -252,7 +316,7 @@ class Learner:
     @property
     @alone
     def seen(self) -> int:
-        """Rows learned."""
+        """Number of rows learned."""
         return self._sketch.seen + self._blocks.waiting
 
     @property
@@ -283,7 +347,7 @@ class Learner:
     @property
     @alone
     def sample(self) -> Array:
-        """Rows that stand for all rows seen; the prior fills it up while they are few."""
+        """Rows that represent all rows seen; the prior fills it up while they are few."""
         rows = self._sample_rows()
         return array_namespace(rows).asarray(rows, copy=True)
 
@@ -304,9 +368,13 @@ class Learner:
 
     @alone
     def coder(self) -> Coder:
-        """The coder for all that was learned so far; changes nothing that was learned.
+        """Return the coder for all that was learned so far; nothing that was learned changes.
 
-        Within an epoch and if `steady`, it is turned to match the last coder that was given out.
+        Returns
+        -------
+        Coder
+            Within an epoch and if `steady`, it is rotated to match the last coder returned. It
+            is the same object as long as nothing changes.
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
@@ -339,14 +407,14 @@ class Learner:
 
     @property
     def last_coder(self) -> Coder | None:
-        """The coder that was given out last in this epoch, if there was one."""
+        """The coder returned last in this epoch, or None."""
         return self._coder
 
     def with_coder(self, coder: Coder) -> "Learner":
-        """A copy whose current coder is that one, until it learns more rows.
+        """Return a copy whose current coder is `coder`, until it learns more rows.
 
-        The last coder that a learner gave out is not always the one that made the last codes: it
-        may have been made after the last row. Where a new epoch began then, the copy is the same.
+        The last coder that a learner returned is not always the one that made the last codes: it
+        may have been made after the last row. If `coder` is of another epoch, this is a plain copy.
         """
         copy = Learner.from_state(self.state())
         if coder.epoch == copy.epoch:
@@ -356,18 +424,30 @@ class Learner:
 
     @alone
     def new_epoch(self) -> int:
-        """Give up comparability: the next coder is free to fit best, under a new number."""
+        """Give up comparability: the next coder is free to fit best. Returns the new number."""
         self.epoch += 1
         self._coder, self._stale = None, True
         return self.epoch
 
     @alone
     def renew(self) -> int:
-        """A new epoch on new landmarks, drawn from the sample of all rows seen; gives its number.
+        """Begin an epoch on new landmarks, drawn from the sample of all rows seen.
 
-        What was learned is rebuilt from the sample, which then stands for all rows seen: the
+        Returns
+        -------
+        int
+            The number of the new epoch.
+
+        Raises
+        ------
+        InputError
+            If the features do not have landmarks, or the sample has fewer rows than landmarks.
+
+        Notes
+        -----
+        What was learned is rebuilt from the sample, which then represents all rows seen: the
         spread of the data stays, what the sample does not show is lost, and the certificate bounds
-        the error against the sample and the rows that follow. Where a monitor has seen a change, it
+        the error against the sample and the rows that follow. When a monitor detects a change, it
         does the same by itself, but landmarks come mostly from the rows since, and the past counts
         no more than the sample has rows: that coder is for the rows that come.
         """
@@ -398,7 +478,7 @@ class Learner:
     @property
     @alone
     def drift(self) -> tuple[Any, ...]:
-        """What the monitor has seen, the latest 1024 measurements; empty without one."""
+        """The latest 1024 measurements of the monitor; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
     def _projection(self) -> Projection:
@@ -424,7 +504,7 @@ class Learner:
 
     @alone
     def fresh(self) -> "Learner":
-        """A learner of the same settings, in the same epoch, that has seen nothing: a shard."""
+        """Return a learner of the same settings and epoch that has seen nothing: a shard."""
         empty = {
             "sketch": self._sketch.fresh(),
             "sample": self._empty_sample(self._sample.size),
@@ -436,6 +516,7 @@ class Learner:
 
     @alone
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, as copies, for `from_state` and files."""
         names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
         held = {name: getattr(self, name) for name in names}
         waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
@@ -452,6 +533,7 @@ class Learner:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Learner":
+        """Build a learner from what `state` returned; it goes on with the same bits."""
         names = ("bits", "whitening", "rotation", "steady", "seed")
         settings = {name: state[name] for name in names}
         prior = state["prior"] if state["prior"].shape[0] else None

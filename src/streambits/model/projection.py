@@ -20,9 +20,12 @@ HOLD = 0.1  # how much stronger a new direction must be to replace an old one
 
 @dataclass(frozen=True)
 class Projection:
-    """features -> features . matrix - thresholds; the bits are the signs.
+    """An affine map from features to values whose signs are the bits: f . matrix - thresholds.
 
-    matrix: (width, bits); thresholds: (bits,).
+    Parameters
+    ----------
+    matrix : array of shape (width, bits)
+    thresholds : array of shape (bits,)
     """
 
     matrix: Array
@@ -30,42 +33,46 @@ class Projection:
 
     @property
     def bits(self) -> int:
+        """Number of columns."""
         return int(self.matrix.shape[1])
 
     @cached
     def farthest(self) -> float:
-        """The largest threshold."""
+        """The largest absolute value of the thresholds."""
         xp = array_namespace(self.thresholds)
         return float(xp.max(xp.abs(self.thresholds)))
 
     @cached
     def basis(self) -> Array:
-        """(width, bits) orthonormal columns that span the matrix's."""
+        """Orthonormal columns (width, bits) that span those of the matrix."""
         return array_namespace(self.matrix).linalg.qr(self.matrix)[0]
 
     @property
     def nbytes(self) -> int:
+        """Bytes of both arrays."""
         return nbytes(self.matrix, self.thresholds)
 
     def state(self) -> dict[str, Any]:
+        """Return both arrays by name, for `from_state`."""
         return {"matrix": self.matrix, "thresholds": self.thresholds}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build a projection from what `state` returned, in double precision."""
         return cls(double(state["matrix"]), double(state["thresholds"]))
 
     def __call__(self, features: Array) -> Array:
-        """(n, width) to (n, bits), in the precision of the features."""
+        """Map features (n, width) to values (n, bits), in the precision of the features."""
         xp = array_namespace(features)
         matrix = xp.astype(self.matrix, features.dtype, copy=False)
         return features @ matrix - xp.astype(self.thresholds, features.dtype, copy=False)
 
 
 def orient(directions: Directions) -> Directions:
-    """Turn every direction so that its largest entry is positive.
+    """Flip every direction so that its largest entry is positive.
 
-    The sign of an eigenvector is any library's whim; without it, the same rows give the same codes
-    with any linear algebra, up to rounding.
+    The sign of an eigenvector is arbitrary and depends on the library. With this, the same rows
+    give the same codes with any linear algebra, up to rounding.
     """
     xp = array_namespace(directions.vectors)
     up = xp.max(directions.vectors, axis=0) >= -xp.min(directions.vectors, axis=0)
@@ -76,18 +83,39 @@ def orient(directions: Directions) -> Directions:
 def whiten(directions: Directions, exponent: float) -> Array:
     """Divide direction i by s_i ** exponent, s_i the root of its energy.
 
-    0 leaves the geometry of W^2 (the paper), 0.5 gives that of the kernel W itself, 1 gives every
-    direction the same weight (paper-notes 4).
+    Parameters
+    ----------
+    directions : Directions
+        Vectors (width, k) and energies (k,).
+    exponent : float
+        0 leaves the geometry of W^2 (the paper), 0.5 gives that of the kernel W itself, 1 gives
+        every direction the same weight (docs/paper-notes.md, 4).
+
+    Returns
+    -------
+    array of shape (width, k)
     """
     return directions.vectors / directions.energies ** (exponent / 2)
 
 
 def hold(directions: Directions, last: Array) -> Directions:
-    """Of more directions than the last projection had, as many as it had, preferring its own.
+    """Select as many directions as the last projection had, preferring its own.
 
     Directions of nearly equal energy trade places with every new row, and codes change for
-    nothing. So those in the span of `last` (width, bits) count as if they had a tenth of the
-    weakest kept energy more: a direction must be stronger by that much to replace one.
+    nothing. So those in the span of `last` count as if they had a tenth of the weakest kept energy
+    more: a direction must be stronger by that much to replace one.
+
+    Parameters
+    ----------
+    directions : Directions
+        More of them than `bits`.
+    last : array of shape (width, bits)
+        The matrix of the last projection.
+
+    Returns
+    -------
+    Directions
+        `bits` of them, by falling energy.
     """
     xp = array_namespace(last)
     bits, energies = last.shape[1], directions.energies
@@ -108,7 +136,13 @@ Sample = Callable[[Array], Array]  # from a matrix (width, k) to the sample's va
 
 
 class Fitting(NamedTuple):
-    """How a projection is fitted; the fields are `Learner`'s."""
+    """The fitting of a projection to a sketch.
+
+    Parameters
+    ----------
+    bits, whitening, rotation, seed
+        As for `Learner`.
+    """
 
     bits: int
     whitening: float
@@ -116,7 +150,20 @@ class Fitting(NamedTuple):
     seed: int
 
     def __call__(self, sketch: Sketch, sample: Sample, last: Projection | None) -> Projection:
-        """The projection of a sketch; turned to match the last one, if there is one."""
+        """Fit a projection.
+
+        Parameters
+        ----------
+        sketch : Sketch
+        sample : callable
+            From a matrix (width, k) to the values of the sample along its columns.
+        last : Projection or None
+            The projection to match, if there is one.
+
+        Returns
+        -------
+        Projection
+        """
         extra = 0 if last is None else self.bits // 2
         directions = orient(sketch.directions(self.bits, extra=extra))
         if last is not None:

@@ -1,7 +1,7 @@
-"""Renewal: new landmarks for a stream that has moved, and a sketch of what is known through them.
+"""Renewal: new landmarks for a stream that has moved, and a sketch of the past through them.
 
-The past is known by its sample alone: the spread of the data stays, what the sample does not show
-is lost, and the certificate bounds the error against the sample and the rows that follow.
+Of the past only a sample is left: the spread of the data stays, what the sample does not show is
+lost, and the certificate bounds the error against the sample and the rows that follow.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,32 @@ SHARE = 0.75  # of new landmarks that come from the rows since the change
 
 
 class Monitor(Protocol):
-    """What tells a learner that a new epoch is due: see `streambits.epochs.monitor`."""
+    """What decides that a new epoch of a learner is due: see `streambits.epochs.monitor`.
+
+    Attributes
+    ----------
+    policy : "auto" or int
+    measurements : sequence
+        The latest measurements.
+    recent : int
+        Rows that it keeps, to draw landmarks from.
+    widening : float
+        Factor of the bandwidth that new landmarks need.
+    nbytes : int
+
+    Methods
+    -------
+    until(rows, projection, epoch)
+        After how many of the rows a new epoch is due, or None.
+    since()
+        The rows since the change.
+    begin(features, like)
+        Start an epoch.
+    attach(features)
+        Compare rows to the landmarks of these features.
+    fresh(), copy(), state()
+        As of the other parts of a learner.
+    """
 
     @property
     def policy(self) -> str | int: ...
@@ -44,7 +69,7 @@ class Monitor(Protocol):
 
 
 def renewable(features: Features) -> GaussianAffinity:
-    """Features whose landmarks can be drawn again."""
+    """Return features whose landmarks can be drawn again; others raise InputError."""
     if not isinstance(features, GaussianAffinity):
         raise InputError(
             f"{type(features).__name__} features have no landmarks to draw again: "
@@ -54,7 +79,7 @@ def renewable(features: Features) -> GaussianAffinity:
 
 
 def check_enough(rows: Array, count: int) -> Array:
-    """The rows, if that many landmarks can be drawn from them."""
+    """Return the rows if `count` landmarks can be drawn from them; otherwise raise InputError."""
     if rows.shape[0] < count:
         raise InputError(
             f"the sample has {rows.shape[0]} rows, too few to draw {count} landmarks from: "
@@ -64,9 +89,22 @@ def check_enough(rows: Array, count: int) -> Array:
 
 
 def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> tuple[Array, int]:
-    """New landmarks, and how many of them, the first, come from the rows since a change.
+    """Draw new landmarks.
 
-    Three quarters of them do, as far as there are such rows; the rest come from the sample.
+    Parameters
+    ----------
+    since : array of shape (r, d)
+        Rows since a change; three quarters of the landmarks come from them, as far as possible.
+    sample : array of shape (s, d)
+        The rest come from here.
+    count : int
+    rng : Generator
+
+    Returns
+    -------
+    landmarks : array of shape (count, d)
+    new : int
+        How many of them, the first ones, come from `since`.
     """
     chosen = rng.permutation(since.shape[0])[: int(SHARE * count)]
     some, others = take(since, chosen), take(sample, rng.permutation(sample.shape[0]))
@@ -80,16 +118,26 @@ def _unlike(rows: Array, others: Array, count: int) -> Array:
 
 
 def one_of(rows: Array, others: Array) -> NDArray[np.bool_]:
-    """(n,) whether each row is one of the others."""
+    """Whether each of n rows is one of the others, as an array (n,) of truth values."""
     known = {row.tobytes() for row in to_numpy(others)}
     return np.array([row.tobytes() in known for row in to_numpy(rows)], np.bool_)
 
 
 def rebuilt(sketch: Sketch, features: Features, sample: Array, since: Array) -> Sketch:
-    """A sketch of new features, from the sample and the rows since a change.
+    """Build a sketch of new features, from the sample and the rows since a change.
 
-    It stands for all rows that the old sketch has seen, and weighs as much; but where there was a
-    change, the past counts no more than the sample has rows.
+    Parameters
+    ----------
+    sketch : Sketch
+        The old one, whose settings, rows seen and weight count.
+    features : Features
+    sample, since : arrays of shape (s, d) and (r, d)
+
+    Returns
+    -------
+    Sketch
+        It represents all rows that the old sketch has seen, with the same weight; but where there
+        was a change, the past counts no more than the sample has rows.
     """
     new = sketch.fresh()
     with one_blas_thread():

@@ -1,4 +1,4 @@
-"""Orthogonal turns of a projection: they move no distances, only where the bits fall."""
+"""Orthogonal rotations of a projection: they keep all distances, and change where the bits fall."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ EASE = 0.1
 
 
 def random_rotation(bits: int, like: Array, seed: int) -> Array:
-    """A uniformly random orthogonal (bits, bits) matrix, the same for the same seed."""
+    """Draw a uniformly random orthogonal matrix (bits, bits), the same for the same seed."""
     q, r = np.linalg.qr(np.random.default_rng(seed).standard_normal((bits, bits)))
     return move(q * np.sign(np.diag(r)), like)
 
@@ -20,9 +20,25 @@ def random_rotation(bits: int, like: Array, seed: int) -> Array:
 def itq_rotation(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
     """Iterative quantisation: the rotation R that brings projected rows Z close to corners.
 
-    Alternates B = sign(Z R) with the R that best turns Z to B; ||B - Z R|| never rises.
-    projected: (n, bits) centred rows. Costs `steps` products of n x bits x bits.
+    Parameters
+    ----------
+    projected : array of shape (n, bits)
+        Centred rows Z.
+    seed : int
+        Seed of the rotation to start from.
+    steps : int, default 50
 
+    Returns
+    -------
+    array of shape (bits, bits)
+
+    Notes
+    -----
+    Alternates B = sign(Z R) with the R that best rotates Z to B; ||B - Z R|| never rises. Costs
+    `steps` products of n x bits x bits.
+
+    References
+    ----------
     Gong & Lazebnik, "Iterative Quantization", CVPR 2011.
     """
     start = random_rotation(projected.shape[1], projected, seed)
@@ -31,17 +47,26 @@ def itq_rotation(projected: Array, seed: int, steps: int = ITQ_STEPS) -> Array:
 
 
 def ease(projected: Array, rotation: Array) -> Array:
-    """A tenth of the way to the next step of iterative quantisation.
+    """Move a rotation a tenth of the way to the next step of iterative quantisation.
 
-    A rotation that was fitted on few rows gets better as more arrive, slowly enough that the
-    codes given out before still compare.
+    A rotation that was fitted on few rows improves as more arrive, slowly enough that the codes
+    made before still compare.
+
+    Parameters
+    ----------
+    projected : array of shape (n, bits)
+    rotation : array of shape (bits, bits)
+
+    Returns
+    -------
+    array of shape (bits, bits)
     """
     (ahead,) = itq_steps(projected, rotation, 1)
     return procrustes(rotation + EASE * (ahead - rotation))
 
 
 def itq_steps(projected: Array, rotation: Array, steps: int) -> Iterator[Array]:
-    """The rotations after each step."""
+    """Yield the rotation (bits, bits) after each step of iterative quantisation."""
     xp = array_namespace(projected)
     for _ in range(steps):
         turned = projected @ rotation
@@ -51,15 +76,28 @@ def itq_steps(projected: Array, rotation: Array, steps: int) -> Iterator[Array]:
 
 
 def uniform_diagonal(energies: Array) -> Array:
-    """The orthogonal R that gives every bit the same variance: R' diag(energies) R has one value
-    all along its diagonal, their mean.
+    """The orthogonal R that gives every bit the same variance.
 
-    energies: (bits,), variances of uncorrelated columns. At most bits - 1 Givens rotations: each
-    turns a column above the mean and one below until the first has the mean; what they leave
-    over is the other's, and it is still uncorrelated with all columns not yet done.
+    Parameters
+    ----------
+    energies : array of shape (bits,)
+        Variances of uncorrelated columns.
 
-    Morvan et al., "Streaming Binary Sketching based on Subspace Tracking and Diagonal
-    Uniformization", ICASSP 2018.
+    Returns
+    -------
+    array of shape (bits, bits)
+        R' diag(energies) R has the mean of the energies all along its diagonal.
+
+    Notes
+    -----
+    At most bits - 1 Givens rotations: each rotates a column above the mean and one below until the
+    first has the mean; the remainder is the other's, which is still uncorrelated with all columns
+    not yet done.
+
+    References
+    ----------
+    Morvan, Souloumiac, Gouy-Pailler & Atif, "Streaming Binary Sketching based on Subspace Tracking
+    and Diagonal Uniformization", ICASSP 2018.
     """
     left = np.array(to_numpy(energies), np.float64)
     rotation, mean = np.eye(len(left)), left.mean()

@@ -28,24 +28,31 @@ from streambits.model.batches import batches
 class Reservoir:
     """A uniform sample of all rows seen, in fixed memory.
 
-    Every row draws a random key and the `size` smallest keys stay. So any split of the stream into
-    batches gives the same sample, and two samples merge into a sample of both: again the smallest
-    keys. An update costs a draw a row, and a copy of the few rows that enter.
-
     Parameters
     ----------
     size : int
         Rows of the sample.
     like : array
-        Of the library, device and precision to hold.
+        An array of the library, device and precision to hold.
     inputs : int
-        Columns of a row.
+        Number of columns.
     half_life : float, optional
-        Rows after which a row's chance is half that of a new one; None: all the same.
+        Number of rows after which the chance of a row is half that of a new one. By default all
+        rows have the same chance.
     seed : int or sequence of int
     by_first_row : bool
-        Let the first row take part in the seed: samples of two shards of a stream, made with one
-        seed, then draw different positions.
+        Whether the first row is a part of the seed: samples of two shards of a stream, made with
+        one seed, then draw different positions.
+
+    Notes
+    -----
+    Every row draws a random key and the `size` smallest keys stay. So any split of the stream into
+    batches gives the same sample, and two samples merge into a sample of both: again the smallest
+    keys. An update costs one draw per row, and a copy of the few rows that enter.
+
+    References
+    ----------
+    Efraimidis & Spirakis, "Weighted Random Sampling with a Reservoir", IPL 2006, for `half_life`.
     """
 
     def __init__(
@@ -70,15 +77,16 @@ class Reservoir:
 
     @property
     def rows(self) -> Array:
-        """(at most size, d): the sample."""
+        """The sample, at most (size, inputs)."""
         return self._rows[: min(self.seen, self.size), :]
 
     @property
     def nbytes(self) -> int:
+        """Bytes held, constant from construction."""
         return nbytes(self._rows, self._keys)
 
     def update(self, rows: Array) -> None:
-        """Let checked rows compete for a place."""
+        """Let checked rows (n, inputs) compete for a place."""
         if self._by_first_row and rows.shape[0]:
             first = hashlib.sha256(to_numpy(rows[:1, :]).astype(np.float64).tobytes()).digest()
             self._rng = np.random.default_rng([*self._rng.integers(2**32, size=2), *first])
@@ -88,7 +96,7 @@ class Reservoir:
         self._clock += rows.shape[0]
 
     def _draw(self, count: int) -> Any:
-        """A key a row: uniform, or lower the later (Efraimidis & Spirakis, by logarithms)."""
+        """One key per row: uniform, or lower the later (Efraimidis & Spirakis, by logarithms)."""
         keys = self._rng.random(count)
         if self.half_life is None:
             return keys
@@ -96,7 +104,13 @@ class Reservoir:
         return np.log(-np.log1p(-keys)) - math.log(2) * ages
 
     def merge(self, other: "Reservoir") -> None:
-        """Let the other sample's rows compete with the keys they drew there."""
+        """Let the rows of another sample compete, with the keys they drew there.
+
+        Raises
+        ------
+        MergeError
+            If sizes or half-lives differ.
+        """
         if (self.size, self.half_life) != (other.size, other.half_life):
             raise MergeError(
                 f"samples of {self.size} and of {other.size} rows, of half-lives "
@@ -123,9 +137,11 @@ class Reservoir:
             self._rows[place, :] = rows[row, :]
 
     def copy(self) -> Self:
+        """Return an independent copy."""
         return self.from_state(self.state())
 
     def state(self) -> dict[str, Any]:
+        """Return the contents by name, for `from_state` and files."""
         return {
             "rows": self._rows,
             "keys": self._keys,
@@ -138,6 +154,7 @@ class Reservoir:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        """Build a sample from what `state` returned."""
         rows = state["rows"]
         self = cls(rows.shape[0], rows, inputs=rows.shape[1], half_life=state["half_life"])
         self._rows[:, :] = rows
@@ -149,9 +166,9 @@ class Reservoir:
 
 
 def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Which places new keys take, from the `start`-th on, if each smaller one takes the largest's.
+    """Which places new keys occupy, from the `start`-th on, if each smaller displaces the largest.
 
-    Gives the places and the keys that are there in the end. Of k keys at most the k largest held
+    Returns the places and the keys that are there in the end. Of k keys at most the k largest held
     can go, so only those are kept in a heap.
     """
     asking = start + np.flatnonzero(keys[start:] < held.max())
@@ -170,20 +187,25 @@ def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDAr
 
 
 def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:
-    """A uniform sample of `size` rows of a stream, read once.
+    """Draw a uniform sample of `size` rows of a stream, reading it once.
 
     Parameters
     ----------
     stream : iterable
-        Row arrays, pairs (ids, rows) or row batches, as `encode_online` takes them.
+        Row arrays, pairs (ids, rows) or row batches, as for `encode_online`.
     size : int
-        Rows wanted. A stream with fewer is an error.
-    seed : int or Generator
+        Rows to draw.
+    seed : int or Generator, default 0
 
     Returns
     -------
     array of shape (size, d)
         The same rows for any split of the stream into batches.
+
+    Raises
+    ------
+    InputError
+        If the stream has fewer rows.
 
     Examples
     --------
@@ -204,12 +226,19 @@ def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generat
 
 
 class Blocks:
-    """Cuts batches of any sizes into blocks of one size; what is left over waits.
+    """Batches of any sizes, cut into blocks of one size; the remainder waits.
 
-    So whatever is computed block by block comes out the same for any split of the stream.
-    Memory: one block.
+    So whatever is computed block by block is the same for any split of the stream. Memory: one
+    block.
 
-    size: rows a block; inputs: columns; like: an array of the library and precision to hold.
+    Parameters
+    ----------
+    size : int
+        Rows of a block.
+    inputs : int
+        Number of columns.
+    like : array
+        An array of the library and precision to hold.
     """
 
     def __init__(self, size: int, inputs: int, like: Array) -> None:
@@ -219,15 +248,16 @@ class Blocks:
 
     @property
     def rows(self) -> Array:
-        """(waiting, inputs): what is left over."""
+        """The rows that wait, (waiting, inputs)."""
         return self._held[: self.waiting, :]
 
     @property
     def nbytes(self) -> int:
+        """Bytes held, constant from construction."""
         return nbytes(self._held)
 
     def cut(self, rows: Array) -> list[Array]:
-        """The blocks that are full now, in the order of the stream."""
+        """Add rows (n, inputs) and return the blocks that are full now, in the stream's order."""
         full: list[Array] = []
         if self.waiting:
             rows = self._hold(rows)
@@ -241,7 +271,7 @@ class Blocks:
         return full
 
     def _hold(self, rows: Array) -> Array:
-        """Keep as many as there is room for; gives the rest."""
+        """Keep as many as there is room for; returns the rest."""
         fits = min(rows.shape[0], self.size - self.waiting)
         self._held[self.waiting : self.waiting + fits, :] = rows[:fits, :]
         self.waiting += fits

@@ -8,13 +8,13 @@ from streambits.features import Features
 
 
 def check_same(name: str, mine: Any, theirs: Any) -> None:
-    """Refuse settings that differ."""
+    """Raise MergeError if a setting differs between two shards."""
     if mine != theirs:
         raise MergeError(f"{name} is {mine!r} here and {theirs!r} there: shards must agree")
 
 
 def check_same_features(mine: Features, theirs: Features) -> None:
-    """Refuse features that differ in anything."""
+    """Raise MergeError if the features of two shards differ in anything."""
     left, right = mine.state(), theirs.state()
     if type(mine) is not type(theirs) or left.keys() != right.keys():
         raise MergeError("the shards have different features: build them with one method")
@@ -27,7 +27,15 @@ def check_same_features(mine: Features, theirs: Features) -> None:
 
 
 def check_no_copies(seen: int, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Refuse a learner and its copy. seen: rows of mine; an empty one merges with any."""
+    """Raise MergeError for a learner and its copy, whose rows would count twice.
+
+    Parameters
+    ----------
+    seen : int
+        Rows that the first has learned; an empty one merges with any.
+    mine, theirs : dict
+        Parts of both that rows have changed, by name.
+    """
     if seen and all(_equal(mine[name], theirs[name]) for name in mine):
         raise MergeError(
             f"both learners have learned the same {seen} rows, and merged they would count twice: "
