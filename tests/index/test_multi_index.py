@@ -6,9 +6,9 @@ from threadpoolctl import threadpool_limits
 
 from streambits import Codes
 from streambits.index import multi_index as tables
-from streambits.index.kernels import multi_index as multi
 from streambits.index.multi_index import Tables
 from streambits.index.scan import scan_nearest, scan_within
+from streambits.kernels import multi_index as multi
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
 

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from streambits import Codes
 from streambits.index import scan, weighted
-from streambits.index.kernels import weighted as kernels
+from streambits.kernels import weighted as kernels
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.kernels import multi_index as kernels
 from streambits.index.scan import Alive, Distances, Places, scan_nearest, scan_within
 from streambits.index.store import Words, check_shapes
+from streambits.kernels import multi_index as kernels
 
 BUDGET = 0.5  # of a scan, that a query may cost before it is left to the scan
 SCOUTS = 16  # a 16th of the queries goes first; if most fail, the rest have a 16th of the budget

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.kernels.scan import CHUNK, PlacedCodes, nearest_in_span, within_in_span
 from streambits.index.store import Words
+from streambits.kernels.scan import CHUNK, PlacedCodes, nearest_in_span, within_in_span
 
 Places = NDArray[np.int64]
 Distances = NDArray[np.int32]

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.kernels.scan import PlacedCodes
-from streambits.index.kernels.weighted import BLOCK, Costs, half_byte_costs, nearest_by_costs
 from streambits.index.scan import Alive, Places, ranges
 from streambits.index.store import Words
+from streambits.kernels.scan import PlacedCodes
+from streambits.kernels.weighted import BLOCK, Costs, half_byte_costs, nearest_by_costs
 
 Weights = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streambits.index.kernels import compiled
-from streambits.index.kernels.bits import popcount
-from streambits.index.kernels.scan import CHUNK, least_of, measure
+from streambits.kernels import compiled
+from streambits.kernels.bits import popcount
+from streambits.kernels.scan import CHUNK, least_of, measure
 
 PREFIX, DIGIT, DIGITS = 24, 11, 4  # bits of a key: those of the code, of a pass; passes
 END = 1 << DIGIT * DIGITS  # of all keys

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streambits.index.kernels import compiled
-from streambits.index.kernels.bits import popcount
+from streambits.kernels import compiled
+from streambits.kernels.bits import popcount
 
 CHUNK = 1024  # places that stay in the first cache while all queries pass over them
 

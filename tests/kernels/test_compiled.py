@@ -16,10 +16,10 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import streambits
 from forks import in_child
-from streambits.index.kernels import _hint
+from streambits.kernels import _hint
 
 SOURCE = """
-from streambits.index.kernels import compiled
+from streambits.kernels import compiled
 
 @compiled
 def inner(x):
@@ -100,7 +100,7 @@ def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
 
 def test_a_change_of_any_kernel_makes_all_compiled_code_stale(folder, monkeypatch):
     process(folder).outer(20)
-    monkeypatch.setattr("streambits.index.kernels._sources", lambda: b"other kernels")
+    monkeypatch.setattr("streambits.kernels._sources", lambda: b"other kernels")
     other = process(folder)
     assert other.outer(20) == 42
     assert hits(other.outer) == 0

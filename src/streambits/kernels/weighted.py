@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streambits.index.kernels import compiled
-from streambits.index.kernels.bits import popcount
+from streambits.kernels import compiled
+from streambits.kernels.bits import popcount
 
 BLOCK = 256  # places ruled out together
 CHUNK = 1 << 14  # words that stay in the second cache while all queries pass over them

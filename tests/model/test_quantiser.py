@@ -1,0 +1,126 @@
+"""Rows as a few bytes, and back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from streambits.errors import InputError
+from streambits.model.quantiser import ProductQuantiser, bits_by_variance, deal
+
+
+def sample(seed=0, count=3000, columns=12):
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    spread = 2.0 ** -np.arange(columns)
+    return (rng.standard_normal((count, columns)) * spread @ turn + 5).astype(np.float32)
+
+
+ROWS = sample()
+QUANTISER = ProductQuantiser.fit(ROWS, 6)
+
+
+def test_every_byte_is_the_nearest_centre_of_its_group():
+    codes, values = QUANTISER.encode(ROWS), (ROWS - QUANTISER.mean) @ QUANTISER.axes
+    for group in range(6):
+        start, end = QUANTISER.starts[group : group + 2]
+        centres = QUANTISER.centres[group, : end - start, : QUANTISER.counts[group]].T
+        far = cdist(values[:, start:end], centres)
+        np.testing.assert_allclose(far[np.arange(len(far)), codes[:, group]], far.min(axis=1))
+
+
+@given(cuts=st.lists(st.integers(1, len(ROWS) - 1), max_size=6))
+def test_any_split_gives_the_same_bytes(cuts):
+    parts = [part for part in np.split(ROWS, sorted(cuts)) if len(part)]
+    found = np.concatenate([QUANTISER.encode(part) for part in parts])
+    np.testing.assert_array_equal(found, QUANTISER.encode(ROWS))
+
+
+def test_rows_between_two_centres_are_decided_alone_and_together_alike():
+    """Integers in many places at the same distance of two centres."""
+    rows = np.random.default_rng(0).integers(0, 4, (4000, 3)).astype(np.float64)
+    quantiser = ProductQuantiser.fit(rows[:2000:2], 1)
+    middle = (rows[:1000] + rows[1000:2000]) / 2
+    together = quantiser.encode(middle)
+    alone = np.concatenate([quantiser.encode(row[None]) for row in middle])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_more_bytes_err_less_and_decoded_rows_keep_the_mean():
+    errors = []
+    for count in (1, 2, 4, 8, 16):
+        quantiser = ProductQuantiser.fit(ROWS, count)
+        decoded = quantiser.decode(quantiser.encode(ROWS))
+        errors.append(np.square(decoded - ROWS).sum(axis=1).mean())
+        np.testing.assert_allclose(decoded.mean(axis=0), ROWS.mean(axis=0), atol=0.05)
+    assert sorted(errors, reverse=True) == errors
+    assert errors[-1] < 0.002 * ROWS.var(axis=0).sum()
+
+
+def test_it_is_as_good_as_the_bound_of_water_filling_allows():
+    """No code of b bits does better than the rate-distortion bound; centres come within 3 dB."""
+    variances = np.linalg.eigvalsh(np.cov(ROWS.T))[::-1]
+    bits = bits_by_variance(variances, 8 * 6)
+    bound = np.where(bits > 0, variances / 4**bits, variances).sum()
+    error = np.square(QUANTISER.decode(QUANTISER.encode(ROWS)) - ROWS).sum(axis=1).mean()
+    assert 0.8 * bound < error < 2 * bound
+
+
+@given(
+    variances=st.lists(st.floats(0, 1e6), min_size=1, max_size=40),
+    total=st.integers(1, 128),
+)
+def test_bits_are_shared_out(variances, total):
+    variances = np.array(variances)
+    bits = bits_by_variance(variances, total)
+    assert ((bits >= 0) & (bits <= 8)).all()
+    assert bits.sum() <= total + 1e-6
+    order = np.argsort(-variances, kind="stable")
+    assert (np.diff(bits[order]) <= 1e-9).all()
+    groups = deal(bits, 5)
+    assert sorted(axis for group in groups for axis in group) == np.flatnonzero(bits > 0).tolist()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.zeros((10, 3)),
+        np.ones((1, 1)),
+        np.arange(40.0).reshape(20, 2),
+        np.repeat([[1.0, 2.0], [3.0, -1.0]], 400, axis=0),
+        np.random.default_rng(0).random((300, 5)),
+        1e-30 * np.random.default_rng(0).random((600, 2)),
+        1e30 * np.random.default_rng(0).random((600, 2)),
+    ],
+    ids=["zeros", "one", "few", "two", "levels", "tiny", "huge"],
+)
+def test_samples_of_any_kind(rows):
+    quantiser = ProductQuantiser.fit(rows, 3)
+    decoded = quantiser.decode(quantiser.encode(rows))
+    spread = np.square(rows - rows.mean(axis=0)).sum()
+    assert np.square(decoded - rows).sum() <= 0.2 * spread
+    if len(np.unique(rows, axis=0)) <= 2:
+        np.testing.assert_allclose(decoded, rows)
+
+
+def test_state_gives_the_same_quantiser_back():
+    again = ProductQuantiser.from_state(QUANTISER.state())
+    np.testing.assert_array_equal(again.encode(ROWS), QUANTISER.encode(ROWS))
+    assert (again.n_bytes, again.inputs, again.nbytes) == (6, 12, QUANTISER.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (lambda: ProductQuantiser.fit(ROWS, 0), "n_bytes is 0"),
+        (lambda: ProductQuantiser.fit(ROWS, 257), "n_bytes is 257"),
+        (lambda: ProductQuantiser.fit(np.full((5, 2), np.nan), 1), "NaN"),
+        (lambda: QUANTISER.encode(ROWS[:, :3]), "3 columns, but this was built for 12"),
+        (lambda: QUANTISER.decode(np.zeros((2, 5), np.uint8)), r"an \(n, 6\) array of uint8"),
+        (lambda: QUANTISER.decode(np.zeros((2, 6))), "type float64"),
+    ],
+)
+def test_bad_input(wrong, complaint):
+    with pytest.raises(InputError, match=complaint):
+        wrong()
