@@ -63,7 +63,7 @@ def test_so_can_what_is_seldom_found(
     assert command("learn", source, "--settings", "tuned.toml", "--out", "learn").code == 0
     models = [sb.load(f"{folder}/model.safetensors") for folder in ("model", "learn")]
     assert fingerprint(models[0]) == fingerprint(models[1])
-    check(models[0], choice.chosen())
+    check(models[0], choice.differences())
 
 
 def check(model, told):
@@ -113,7 +113,7 @@ EVERY = sorted(set(choices(usual(6, 30))), key=str)
 def test_a_job_begins_with_the_very_learner_that_was_measured(settings, mixture, fingerprint):
     sample = mixture(300, dtype=np.float64)
     whole = settings.landmarks_by == "centres"
-    found = Settings(**settings.chosen()).learner([sample if whole else sample[:30]])
+    found = Settings(**settings.differences()).learner([sample if whole else sample[:30]])
     more = {"reference": sample} if whole and settings.method == "ssbc" else {}
     wanted = settings.build(landmarks_for(settings, sample), **more)
     assert fingerprint(found) == fingerprint(wanted)
@@ -121,8 +121,8 @@ def test_a_job_begins_with_the_very_learner_that_was_measured(settings, mixture,
 
 @pytest.mark.parametrize("settings", [usual(64, 500), Settings(64, "linear")], ids=str)
 def test_every_setting_is_an_option_of_the_verbs(settings):
-    tables = tomllib.loads(verb.toml(settings.chosen()))
-    assert tables == {"learn": settings.chosen(), "online": settings.chosen()}
+    tables = tomllib.loads(verb.toml(settings.differences()))
+    assert tables == {"learn": settings.differences(), "online": settings.differences()}
     for name, table in tables.items():
         assert table.keys() <= options_of(typer.main.get_command(cli.app).commands[name]).keys()
 
@@ -130,7 +130,7 @@ def test_every_setting_is_an_option_of_the_verbs(settings):
 def test_rows_are_read_as_they_were():
     settings = Settings(64, bandwidth_factor=16.0, whitening=0.75, rotation="itq")
     reading = {"columns": "a,b c", "ids": "key", "format": None}
-    words = shlex.split(verb.command_line("my rows/*.csv", reading, settings.chosen()))
+    words = shlex.split(verb.command_line("my rows/*.csv", reading, settings.differences()))
     assert words[:3] == ["streambits", "learn", "my rows/*.csv"]
     assert dict(zip(words[3::2], words[4::2], strict=True)) == {
         "--columns": "a,b c",

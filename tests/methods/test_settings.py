@@ -64,9 +64,9 @@ def test_the_defaults_of_every_method_are_filled_in(method, rows, fingerprint):
     left = Settings(8, method, n_landmarks=40)
     filled = left.checked()
     taken = inspect.signature(METHODS[method].build).parameters
-    for name, value in filled.given().items():
+    for name, value in filled.arguments().items():
         assert taken[name].default == value
-    unset = {f.name for f in fields(MethodSettings)} - filled.given().keys()
+    unset = {f.name for f in fields(MethodSettings)} - filled.arguments().keys()
     assert all(name not in taken or taken[name].default is None for name in unset)
     first, second = (s.learner([rows[:400]]) for s in (left, filled))
     assert fingerprint(first) == fingerprint(second)
@@ -78,8 +78,13 @@ def test_never_is_what_methods_without_epochs_do():
 
 def test_what_is_chosen_makes_the_same_settings():
     settings = Settings(8, "linear", rotation="random", seed=3)
-    assert settings.chosen() == {"method": "linear", "bits": 8, "rotation": "random", "seed": 3}
-    assert Settings(**settings.chosen()) == settings
+    assert settings.differences() == {
+        "method": "linear",
+        "bits": 8,
+        "rotation": "random",
+        "seed": 3,
+    }
+    assert Settings(**settings.differences()) == settings
 
 
 def test_every_setting_of_a_method_is_declared_or_no_number():

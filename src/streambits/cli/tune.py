@@ -70,7 +70,7 @@ def tune_command(
         tuned = tune(
             drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
         )
-    best = tuned.settings.chosen()
+    best = tuned.settings.differences()
     line = command_line(rows, {"columns": columns, "ids": ids, "format": format}, best)
     if as_json:
         typer.echo(json.dumps({"settings": best, "command": line, "trials": _trials(tuned)}))
@@ -101,7 +101,7 @@ def _trials(tuned: Tuned) -> list[dict[str, Any]]:
             "score": t.score,
             "seconds": round(t.seconds, 3),
             "finalist": t.finalist,
-            "settings": t.settings.chosen(),
+            "settings": t.settings.differences(),
         }
         for t in tuned.trials
     ]

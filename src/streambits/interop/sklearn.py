@@ -172,7 +172,7 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             features = GaussianAffinity(landmarks, self.bandwidth)
             bits = _possible_bits(features, centred=not self.paper)
         settings = MethodSettings(**{f.name: getattr(self, f.name) for f in fields(MethodSettings)})
-        return ssbc(landmarks, bits, paper=self.paper, seed=seed, **settings.given())
+        return ssbc(landmarks, bits, paper=self.paper, seed=seed, **settings.arguments())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

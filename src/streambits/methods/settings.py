@@ -83,7 +83,7 @@ class MethodSettings:
         "no more memory.",
     )
 
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Return the settings of the method that are not left to it, by name."""
         held = {f.name: getattr(self, f.name) for f in fields(MethodSettings)}
         return {name: value for name, value in held.items() if value is not None}
@@ -215,28 +215,28 @@ class Settings(MethodSettings):
         InputError
             If both `bandwidth` and `bandwidth_factor` are set.
         """
-        given = self.given() | more
+        arguments = self.arguments() | more
         if self.bandwidth_factor is not None:
             if self.bandwidth is not None:
                 raise InputError(
                     f"bandwidth is {self.bandwidth:g} and bandwidth_factor "
                     f"{self.bandwidth_factor:g}: give one of them"
                 )
-            given["bandwidth"] = self.bandwidth_factor * nearest(30)
-        return self._method()(landmarks, self.bits, seed=self.seed, **given)
+            arguments["bandwidth"] = self.bandwidth_factor * nearest(30)
+        return self._method()(landmarks, self.bits, seed=self.seed, **arguments)
 
     def plain(self) -> dict[str, Any]:
         """Return all settings as a dictionary of plain values, for a file."""
         return asdict(self)
 
-    def chosen(self) -> dict[str, Any]:
+    def differences(self) -> dict[str, Any]:
         """Return the method, the bits, and whatever differs from the defaults."""
         first: dict[str, Any] = {"method": self.method, "bits": self.bits}
         usual = asdict(Settings(**first))
         return first | {name: v for name, v in asdict(self).items() if v != usual[name]}
 
     def _unset(self) -> set[str]:
-        return {f.name for f in fields(MethodSettings)} - self.given().keys()
+        return {f.name for f in fields(MethodSettings)} - self.arguments().keys()
 
     def _method(self) -> Method:
         return LEARNED[as_choice(self.method, "method", tuple(LEARNED))]
@@ -254,7 +254,7 @@ class Settings(MethodSettings):
         return centres(first, count, seed=self.seed)
 
     def __str__(self) -> str:
-        words = [f"{name} {_shown(value)}" for name, value in self.chosen().items()]
+        words = [f"{name} {_shown(value)}" for name, value in self.differences().items()]
         return ", ".join([self.method, *words[1:]])
 
 
