@@ -142,7 +142,7 @@ def package(tmp_path):
     """A copy of the package whose folder of compiled code cannot be made."""
     source = Path(streambits.__file__).parent
     shutil.copytree(source, tmp_path / "streambits", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "streambits" / "index" / "kernels" / "__pycache__").write_text("not a folder")
+    (tmp_path / "streambits" / "kernels" / "__pycache__").write_text("not a folder")
     return tmp_path
 
 
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_no_bytes_is_no_obstacle(package, tmp_path):
 
 @pytest.mark.slow
 def test_a_package_that_cannot_be_written_and_no_home(package):
-    kernels = package / "streambits" / "index" / "kernels"
+    kernels = package / "streambits" / "kernels"
     (kernels / "__pycache__").unlink()
     kernels.chmod(0o555)
     mortal = (
