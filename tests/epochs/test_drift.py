@@ -43,7 +43,7 @@ def test_a_detector_is_quiet_on_numbers_like_the_reference_and_loud_below_them()
 
 def test_false_alarms_are_as_rare_as_stated():
     """At the edge of the null hypothesis, where alarms are most likely, with a small threshold."""
-    rng, apart = np.random.default_rng(0), 1000
+    rng, apart = np.random.default_rng(0), 300
     rows = []
     for _ in range(200):
         detector = EDetector(mean=0.5 + 0.25 * 0.29, spread=0.29)  # so the bound is 0.5
