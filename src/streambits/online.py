@@ -100,7 +100,7 @@ class OnlineEncoder:
             check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
             codes = learner.learn_and_encode(CheckedRows(rows[: min(left, check), :]), self.coder)
             done = len(codes)
-            self.out_of_reach += int(self.coder.out_of_reach([rows[:done, :]], codes).sum())
+            self.out_of_reach += int(self.coder.out_of_reach(rows[:done, :], codes).sum())
             if self.coders is not None:
                 self.coders.record(self.coder, CheckedRows(rows[:done, :]), codes)
             rows = rows[done:, :]

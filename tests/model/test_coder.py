@@ -160,7 +160,7 @@ def test_rows_out_of_reach_are_counted(train, rows):
     mixed = np.concatenate([rows[:50], 20 * rows[:30], rows[50:90]])
     with pytest.warns(ReachWarning, match="30 of 120 rows encoded"):
         codes = coder.encode(mixed)
-    far = coder.out_of_reach([mixed[:70], mixed[70:]], codes)
+    far = coder.out_of_reach(mixed, codes)
     assert np.flatnonzero(far).tolist() == list(range(50, 80))
     closest = np.exp(
         -((mixed[:, None] - train[None]) ** 2).sum(2).min(1) / coder.features.bandwidth
@@ -172,4 +172,11 @@ def test_methods_without_landmarks_reach_everywhere(train, rows):
     coder = sb.methods.itq(train, 4).learn(rows).coder()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        coder.encode(1000 * rows)
+        codes = coder.encode(1000 * rows)
+    assert not coder.out_of_reach(1000 * rows, codes).any()
+
+
+def test_rows_of_less_precision_than_the_landmarks_are_counted_too(train, rows):
+    coder = sb.ssbc(train.astype(np.float64), 12).learn(rows.astype(np.float64)).coder()
+    far = (20 * rows[:30]).astype(np.float32)
+    assert coder.out_of_reach(far, coder.encode(far, warn=False)).all()

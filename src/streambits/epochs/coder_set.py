@@ -232,7 +232,7 @@ class CoderSet:
         found = ordered_map(scale, list(codes), light=len(asked) <= FEW)
         return dict(zip(codes, found, strict=True))
 
-    def search(self, index: HammingIndex, rows: Array, k: int, **options: Any) -> Hits:
+    def search(self, index: HammingIndex, rows: Array, k: int = 10, **options: Any) -> Hits:
         """Find the k nearest codes of each row over all epochs of the index, on one scale.
 
         Parameters
@@ -295,7 +295,7 @@ class CoderSet:
             number, part = task
             epoch = self._epoch(number)
             codes = epoch.coder.encode(part, warn=False)
-            far = epoch.coder.out_of_reach([part], codes)
+            far = epoch.coder.out_of_reach(part, codes)
             return _Asked(codes, far, epoch.scale(to_numpy(part), codes) if scaled else None)
 
         found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))

@@ -12,7 +12,7 @@ from streambits.errors import InputError
 from streambits.jobs.folder import JobFolder
 from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch
-from streambits.model.coder import Coder
+from streambits.model.coder import Coder, warn_of_reach
 from streambits.model.learner import Learner
 from streambits.online import OnlineEncoder
 from streambits.storage import load, save
@@ -89,8 +89,10 @@ class Encoding:
                 f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
                 f"{self.coder.features.inputs}"
             )
-        codes = self.coder.encode(CheckedRows(rows))
-        self.out_of_reach += int(self.coder.out_of_reach([rows], codes).sum())
+        codes = self.coder.encode(CheckedRows(rows), warn=False)
+        lost = int(self.coder.out_of_reach(rows, codes).sum())
+        warn_of_reach(lost, len(codes), "encoded")
+        self.out_of_reach += lost
         yield CodeBatch(ids, codes)
 
     def finish(self) -> Iterator[CodeBatch]:

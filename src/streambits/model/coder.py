@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import (
     Array,
+    CheckedRows,
     array_namespace,
     as_rows,
     beside,
@@ -88,14 +89,14 @@ class Coder:
         ReachWarning
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
-        blocks = self._blocks(rows)
-        packed = ordered_map(self.packed, blocks)
+        checked = self._checked(rows)
+        packed = ordered_map(self.packed, self._blocks(checked))
         codes = Codes(frozen(np.concatenate(list(packed))), self.bits, self.epoch)
         if warn:
-            warn_of_reach(self.out_of_reach(blocks, codes).sum(), len(codes), "encoded")
+            warn_of_reach(self.out_of_reach(checked, codes).sum(), len(codes), "encoded")
         return codes
 
-    def out_of_reach(self, blocks: list[Array], codes: Codes) -> NDArray[np.bool_]:
+    def out_of_reach(self, rows: Array, codes: Codes) -> NDArray[np.bool_]:
         """Find the rows that have an affinity of nearly 0 to every landmark.
 
         Such rows, usually of another scale or origin than those that were learned, all have one
@@ -104,10 +105,10 @@ class Coder:
 
         Parameters
         ----------
-        blocks : list of arrays of shape (n_i, d)
-            Checked rows, one block after another.
+        rows : array of shape (n, d)
+            Rows that were checked, of any library and precision.
         codes : Codes
-            The codes of all these rows.
+            The codes of these rows.
 
         Returns
         -------
@@ -116,14 +117,11 @@ class Coder:
         found = np.zeros(len(codes), np.bool_)
         if not isinstance(self.features, GaussianAffinity):
             return found
-        start = 0
-        for rows in blocks:
-            packed = codes.packed[start : start + rows.shape[0]]
-            suspects = np.flatnonzero((packed == self._far).all(axis=1))
-            if len(suspects):
-                closest = to_numpy(self.features.closest(take(rows, suspects)))
-                found[start + suspects] = closest < REACH
-            start += int(rows.shape[0])
+        suspects = np.flatnonzero((codes.packed == self._far).all(axis=1))
+        for start in range(0, len(suspects), BLOCK):
+            some = suspects[start : start + BLOCK]
+            like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
+            found[some] = to_numpy(self.features.closest(like)) < REACH
         return found
 
     @cached
@@ -145,17 +143,19 @@ class Coder:
         -------
         array of shape (n, bits)
         """
-        blocks = self._blocks(rows)
-        found = list(ordered_map(self._values, blocks))
+        checked = self._checked(rows)
+        found = list(ordered_map(self._values, self._blocks(checked)))
         values = array_namespace(found[0]).concat(found, axis=0)
         if not warn:
             return values
         signs = Codes.from_bits(to_numpy(values > 0), self.epoch)
-        warn_of_reach(self.out_of_reach(blocks, signs).sum(), len(signs), "projected")
+        warn_of_reach(self.out_of_reach(checked, signs).sum(), len(signs), "projected")
         return values
 
+    def _checked(self, rows: Array) -> Array:
+        return as_rows(rows, like=self.features.like, width=self.features.inputs)
+
     def _blocks(self, rows: Array) -> list[Array]:
-        rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
         return blocks(rows, BLOCK if is_numpy_array(rows) else DEVICE_BLOCK)
 
     def _values(self, rows: Array) -> Array:
