@@ -25,7 +25,7 @@ def test_every_byte_is_the_nearest_centre_of_its_group():
     codes, values = QUANTISER.encode(ROWS), (ROWS - QUANTISER.mean) @ QUANTISER.axes
     for group in range(6):
         start, end = QUANTISER.starts[group : group + 2]
-        centres = QUANTISER.centres[group, : end - start, : QUANTISER.counts[group]].T
+        centres = QUANTISER.centres[start:end, : QUANTISER.counts[group]].T
         far = cdist(values[:, start:end], centres)
         np.testing.assert_allclose(far[np.arange(len(far)), codes[:, group]], far.min(axis=1))
 

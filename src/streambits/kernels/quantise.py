@@ -12,7 +12,7 @@ CENTRES = 256
 class Codebooks(NamedTuple):
     """The centres of all groups.
 
-    centres: (groups, width, 256), axis by axis, so that the loop over centres is one of vectors;
+    centres: (axes, 256), axis by axis, so that the loop over centres is one of vectors;
     starts: (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use.
     """
 
@@ -32,10 +32,10 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     centres, starts, counts = books.centres, books.starts, books.counts
     squares = np.empty(CENTRES)
     for row in range(values.shape[0]):
-        for group in range(centres.shape[0]):
+        for group in range(len(counts)):
             squares[:] = 0.0
             for axis in range(starts[group], starts[group + 1]):
-                value, own = values[row, axis], centres[group, axis - starts[group]]
+                value, own = values[row, axis], centres[axis]
                 for centre in range(CENTRES):
                     step = value - own[centre]
                     squares[centre] += step * step

@@ -40,8 +40,9 @@ class ProductQuantiser:
         Orthonormal columns, those of a group together.
     starts : array of shape (groups + 1,), int64
         Where the axes of each group begin.
-    centres : array of shape (groups, width, 256)
-        Axis by axis; groups with fewer axes or centres are filled up with zeros.
+    centres : array of shape (a, 256)
+        Axis by axis; those of group g are `centres[starts[g] : starts[g + 1], : counts[g]]`, the
+        rest are zeros.
     counts : array of shape (groups,), int64
         Centres of each group.
 
@@ -64,7 +65,7 @@ class ProductQuantiser:
     @property
     def n_bytes(self) -> int:
         """Bytes per row."""
-        return len(self.centres)
+        return len(self.counts)
 
     @property
     def nbytes(self) -> int:
@@ -85,25 +86,46 @@ class ProductQuantiser:
         return codes
 
     def _nearest(self, rows: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Codes, and for which rows another centre is as near as rounding allows.
+        relative = double(rows) - self.mean
+        lengths = np.sqrt(np.einsum("ij,ij->i", relative, relative))
+        return self.assign_values(relative @ self.axes, lengths)
 
+    def assign_values(
+        self, values: NDArray[np.float64], lengths: NDArray[np.float64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Assign values along the axes to the nearest centres.
+
+        Parameters
+        ----------
+        values : array of shape (n, a)
+            Relative to the mean.
+        lengths : array of shape (n,)
+            Of the rows (relative to the mean) whose products with the axes the values are: where a
+            value is a sum of several products, the sum of their lengths.
+
+        Returns
+        -------
+        codes : array of shape (n, groups), uint8
+        doubtful : array of shape (n,), bool
+            For which rows another centre is as near as rounding allows. Values may round otherwise
+            in another batch; so a caller computes those of such a row alone, and calls again.
+
+        Notes
+        -----
         A value errs by about sqrt(d) units of the lengths that are multiplied, and a squared
         distance by twice that times the lengths it is made of.
         """
-        relative = double(rows) - self.mean
-        values = np.ascontiguousarray(relative @ self.axes)
-        lengths = np.sqrt(np.einsum("ij,ij->i", relative, relative)) + self._longest
-        doubt = 8 * self.inputs**0.5 * EPS * lengths**2
-        codes = np.empty((len(rows), self.n_bytes), np.uint8)
-        doubtful = np.zeros(len(rows), np.bool_)
+        doubt = 8 * self.inputs**0.5 * EPS * (lengths + self._longest) ** 2
+        codes = np.empty((len(values), self.n_bytes), np.uint8)
+        doubtful = np.zeros(len(values), np.bool_)
         books = Codebooks(self.centres, self.starts, self.counts)
-        assign(values, books, doubt, codes, doubtful)
+        assign(np.ascontiguousarray(values), books, doubt, codes, doubtful)
         return codes, doubtful
 
     @cached
     def _longest(self) -> float:
-        """Length of the longest centre, and more than that of any part of it."""
-        return float(np.sqrt((self.centres**2).sum(axis=1).max(axis=1).sum()))
+        """Length of the longest centre, or more."""
+        return float(np.sqrt((self.centres**2).max(axis=1, initial=0.0).sum()))
 
     def decode(self, codes: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The rows (n, d) that codes (n, groups) stand for."""
@@ -118,7 +140,7 @@ class ProductQuantiser:
         """The centres (n, a) of codes, along the axes."""
         found = np.empty((len(codes), self.axes.shape[1]))
         for group, (start, end) in enumerate(pairwise(self.starts.tolist())):
-            found[:, start:end] = self.centres[group, : end - start].T[codes[:, group]]
+            found[:, start:end] = self.centres[start:end].T[codes[:, group]]
         return found
 
     def state(self) -> dict[str, Any]:
@@ -165,14 +187,13 @@ class ProductQuantiser:
             order = np.concatenate(groups).astype(np.int64)
             starts = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
             values = (rows - mean) @ axes[:, order]
-            width = max(1, *(len(group) for group in groups))
-            centres, counts = np.zeros((count, width, CENTRES)), np.ones(count, np.int64)
+            centres, counts = np.zeros((len(order), CENTRES)), np.ones(count, np.int64)
             for number, (start, end) in enumerate(pairwise(starts.tolist())):
                 part = values[:, start:end]
                 if end > start:
                     found = _centres(part, as_seed(seed) + number)
                     counts[number] = len(found)
-                    centres[number, : end - start, : len(found)] = found.T
+                    centres[start:end, : len(found)] = found.T
         axes = np.ascontiguousarray(axes[:, order])
         return cls(mean, axes, starts.astype(np.int64), centres, counts)
 
