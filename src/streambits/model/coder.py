@@ -1,7 +1,8 @@
 """Coder: the frozen, shippable half of a learner."""
 
 import warnings
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,18 @@ from streambits._arrays import (
     as_rows,
     beside,
     blocks,
+    double,
     frozen,
     is_numpy_array,
     take,
     to_numpy,
 )
 from streambits._threads import cached, ordered_map
-from streambits.errors import ReachWarning
+from streambits.errors import EpochError, InputError, ReachWarning
 from streambits.features import Features, GaussianAffinity
-from streambits.model.codes import Codes
+from streambits.model.codes import Codes, check_refine
 from streambits.model.projection import Projection
+from streambits.model.refinement import Refinement, restored
 
 BLOCK = 2048  # rows encoded at a time
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
@@ -30,10 +33,32 @@ REACH = 0.01  # affinity to the nearest landmark below which a row is out of rea
 MANY = 0.1  # share of rows out of reach from which it is worth a warning
 
 
+class RowQueries(NamedTuple):
+    """Queries that keep their rows, so that an index can rank codes by what they decode to.
+
+    Attributes
+    ----------
+    rows : array of shape (n, d), float64
+    coder : Coder
+        Decodes the codes that are searched.
+    asked : Codes, array of shape (n, bits), or None
+        What candidates are found by: bits, or the real values behind them; None where codes have no
+        sign bits.
+    """
+
+    rows: NDArray[np.float64]
+    coder: "Coder"
+    asked: Any
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.rows)
+
+
 class Coder:
     """A frozen function from rows to codes.
 
-    code(x) = pack(sign(features(x) . matrix - thresholds))
+    code(x) = pack(sign(features(x) . matrix - thresholds)), and the bytes of a refinement
 
     Parameters
     ----------
@@ -42,6 +67,8 @@ class Coder:
         From (n, width) features to (n, bits) values.
     epoch : int, default 0
         Codes compare only within an epoch.
+    refinement : Refinement, optional
+        Encodes what the bits leave over, so that codes decode to rows.
 
     Notes
     -----
@@ -53,22 +80,37 @@ class Coder:
     2048 x m values per thread. Several threads may use one coder.
     """
 
-    def __init__(self, features: Features, projection: Projection, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        features: Features,
+        projection: Projection,
+        epoch: int = 0,
+        refinement: Refinement | None = None,
+    ) -> None:
         self.features = features
         self.projection = projection
         self.epoch = epoch
+        self.refinement = refinement
         self._single, self._double = _unit(projection)
 
     @property
     def bits(self) -> int:
-        """Length of the codes."""
+        """Number of sign bits of a code."""
         return self.projection.bits
 
     @property
+    def refine(self) -> int:
+        """Bytes of refinement of a code, 0 if it is sign bits alone."""
+        return 0 if self.refinement is None else self.refinement.n_bytes
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the features and the projections."""
+        """Bytes of the features, the projections and the refinement."""
         projections = (self.projection, self._single, self._double)
-        return self.features.nbytes + sum(projection.nbytes for projection in projections)
+        parts = [projection.nbytes for projection in projections]
+        return (
+            self.features.nbytes + sum(parts) + (self.refinement.nbytes if self.refinement else 0)
+        )
 
     def encode(self, rows: Array, *, warn: bool = True) -> Codes:
         """Encode rows.
@@ -90,8 +132,7 @@ class Coder:
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
         checked = self._checked(rows)
-        packed = ordered_map(self.packed, self._blocks(checked))
-        codes = Codes(frozen(np.concatenate(list(packed))), self.bits, self.epoch)
+        codes = self.joined(ordered_map(self.encoded, self._blocks(checked)))
         if warn:
             warn_of_reach(self.out_of_reach(checked, codes).sum(), len(codes), "encoded")
         return codes
@@ -130,6 +171,75 @@ class Coder:
         thresholds = to_numpy(self.projection.thresholds)
         return np.packbits(-thresholds > 0, bitorder="little")
 
+    def decode(self, codes: Codes) -> NDArray[np.float64]:
+        """Return the rows that codes stand for.
+
+        Parameters
+        ----------
+        codes : Codes
+            Of this coder, or of another coder of the same epoch: what codes stand for does not
+            change inside an epoch.
+
+        Returns
+        -------
+        array of shape (n, d), float64
+
+        Raises
+        ------
+        InputError, EpochError
+            If the coder has no refinement, or the codes are of another length or epoch.
+        """
+        refinement = self.refinement
+        if refinement is None:
+            raise InputError(
+                "codes of sign bits alone do not decode: learn with refine=8, or another number "
+                "of bytes"
+            )
+        if codes.bits != self.bits:
+            raise InputError(f"codes have {codes.bits} bits, and this coder makes {self.bits}")
+        check_refine(codes, self.refine, "codes of this coder")
+        if codes.epoch != self.epoch:
+            raise EpochError(
+                f"codes are of epoch {codes.epoch}, and this coder is of {self.epoch}: decode them "
+                f"by the coder of theirs"
+            )
+        assert codes.refinement is not None
+        return refinement.decode(codes.unpack(), codes.refinement)
+
+    def queries(self, rows: Array, *, real: bool = False, warn: bool = True) -> RowQueries:
+        """Encode rows for a search that ranks codes by what they decode to.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        real : bool, default False
+            Whether candidates are found by the real values behind the bits, which find more of the
+            true neighbours, or by the bits alone, which is faster.
+        warn : bool
+            As for `encode`.
+
+        Returns
+        -------
+        RowQueries
+            For `HammingIndex.search`.
+        """
+        if self.refinement is None:
+            raise InputError(
+                "only codes with a refinement are ranked by what they decode to: learn with "
+                "refine=8, or search by encode(rows) or project(rows)"
+            )
+        checked = CheckedRows(self._checked(rows))
+        asked = None
+        if self.bits:
+            look = self._signs.project if real else self._signs.encode
+            asked = look(checked, warn=warn)
+        return RowQueries(to_numpy(double(checked.rows)), self, asked)
+
+    @cached
+    def _signs(self) -> "Coder":
+        """The same without a refinement, which queries do not need."""
+        return Coder(self.features, self.projection, self.epoch)
+
     def project(self, rows: Array, *, warn: bool = True) -> Array:
         """Compute the real values whose signs are the bits, for asymmetric search.
 
@@ -161,7 +271,7 @@ class Coder:
     def _values(self, rows: Array) -> Array:
         return self.projection(self.features(rows))
 
-    def packed(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
+    def encoded(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
         """Encode one block of checked rows.
 
         Parameters
@@ -172,12 +282,27 @@ class Coder:
 
         Returns
         -------
-        array of shape (n, ceil(bits / 8)), uint8
+        array of shape (n, ceil(bits / 8) + refine), uint8
+            Packed bits, and the refinement beside them; `joined` makes codes of such blocks.
         """
-        return np.packbits(self._bits(rows, features), axis=1, bitorder="little")
+        bits = self._bits(rows, features)
+        packed = np.packbits(bits, axis=1, bitorder="little")
+        if self.refinement is None:
+            return packed
+        return np.concatenate([packed, self.refinement.encode(to_numpy(rows), bits)], axis=1)
+
+    def joined(self, blocks: Iterable[NDArray[np.uint8]]) -> Codes:
+        """Make codes of what `encoded` returned for one block after another."""
+        both, width = np.concatenate(list(blocks)), -(-self.bits // 8)
+        if self.refinement is None:
+            return Codes(frozen(both), self.bits, self.epoch)
+        packed, refinement = (frozen(part.copy()) for part in np.split(both, [width], axis=1))
+        return Codes(packed, self.bits, self.epoch, refinement)
 
     def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
         """Signs, with those within the rounding error decided again one level more exactly."""
+        if not self.bits:
+            return np.zeros((int(rows.shape[0]), 0), np.bool_)
         values, error = self._measured(rows, features)
         xp = array_namespace(values)
         bits: NDArray[np.bool_] = to_numpy(values > 0)
@@ -220,19 +345,24 @@ class Coder:
         projection = Projection(
             beside(self.projection.matrix, like), beside(self.projection.thresholds, like)
         )
-        return Coder(self.features.on(like), projection, self.epoch)
+        return Coder(self.features.on(like), projection, self.epoch, self.refinement)
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state` and files."""
-        return {"features": self.features, "epoch": self.epoch} | self.projection.state()
+        refinement = None if self.refinement is None else self.refinement.state()
+        own = {"features": self.features, "epoch": self.epoch, "refinement": refinement}
+        return own | self.projection.state()
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Build a coder from what `state` returned."""
-        return cls(state["features"], Projection.from_state(state), state["epoch"])
+        projection = Projection.from_state(state)
+        refinement = restored(state["refinement"], projection.bits, state["features"].inputs)
+        return cls(state["features"], projection, state["epoch"], refinement)
 
     def __repr__(self) -> str:
-        return f"Coder({self.bits} bits, epoch {self.epoch}, {self.features!r})"
+        more = f" + {self.refine} bytes" if self.refine else ""
+        return f"Coder({self.bits} bits{more}, epoch {self.epoch}, {self.features!r})"
 
 
 def warn_of_reach(count: int, rows: int, done: str) -> None:

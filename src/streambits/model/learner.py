@@ -11,22 +11,26 @@ from streambits._arrays import (
     CheckedRows,
     array_namespace,
     as_choice,
+    as_count,
     as_number,
     as_rows,
     as_seed,
     blocks,
     double,
-    frozen,
     is_numpy_array,
     nbytes,
     same,
+    to_numpy,
 )
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, GaussianAffinity
+from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
-from streambits.model.projection import Fitting, Projection
+from streambits.model.projection import Fitting, Projection, no_directions
+from streambits.model.refinement import Refinement, check_supported, restored
+from streambits.model.quantiser import MOST_BYTES
 from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
@@ -37,7 +41,9 @@ FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
-SAMPLE = 5000  # rows kept for fitting the rotation; more add nothing
+SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
+OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
+SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
 
 R = TypeVar("R")
 
@@ -69,6 +75,12 @@ class Learner:
         before the first row. Merging shards of one prior still counts it once.
     sample : int, default 5000
         Rows kept for fitting the rotation and drawing new landmarks.
+    refine : int, default 0
+        Bytes that refine a code, at most 256, so that codes decode to rows: `Refinement`. They are
+        fitted on the sample at the first coder of an epoch, and then stay as they are, so that all
+        codes of an epoch decode. Only then may `bits` be 0.
+    certified : bool, default False
+        Whether one byte more bounds the distance of a row from what its code decodes to.
     monitor : Monitor, optional
         Decides when the stream has moved away from the landmarks and a new epoch is due
         (`streambits.epochs`). Without one, only `renew` and `new_epoch` publish an epoch.
@@ -107,12 +119,16 @@ class Learner:
         steady: bool = True,
         prior: Array = None,
         sample: int = SAMPLE,
+        refine: int = 0,
+        certified: bool = False,
         monitor: Monitor | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self._lock = ForkSafeLock()
         self.features = features
-        self.bits = as_bits(bits)
+        self.refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
+        self.certified = _as_certified(certified, self.refine)
+        self.bits = as_bits(bits, least=0 if self.refine else 1)
         self.whitening = as_number(whitening, "whitening", least=0, most=1)
         self.rotation = as_choice(rotation, "rotation", ROTATIONS)
         self.steady = bool(steady) and sketch.learns
@@ -130,11 +146,16 @@ class Learner:
             )
         self._sketch = sketch
         self._monitor = monitor
-        size = sample if self.rotation == "itq" or monitor else 1
+        size = sample if self.rotation == "itq" or monitor or self.refine else 1
+        if self.refine:
+            check_supported(self.refine, size)
         self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
         self._blocks = Blocks(BLOCK, features.inputs, features.like)
         self._coder: Coder | None = None
         self._missed: float | None = None  # by that coder, when it was made
+        self._refinement: Refinement | None = None  # of this epoch
+        self._fitted = 0  # rows that it was fitted on
+        self._recent: Array = None  # rows since a change, for the next refinement
         self._stale = True
         self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
         self._prior = sketch.fresh()
@@ -220,34 +241,33 @@ class Learner:
         start = min(BLOCK - waiting, rows.shape[0]) if waiting else 0
         end = start + BLOCK * (len(blocks) - first)
         whole = blocks[first:] if coder.features is self.features else []
-        packed = self._absorb(blocks, coder if whole else None)[first:]
+        encoded = self._absorb(blocks, coder if whole else None)[first:]
         if not whole:
             return coder.encode(CheckedRows(rows), warn=False)
-        ends = [rows[:start, :], rows[end:, :]]
         before, after = (
-            coder.encode(CheckedRows(part), warn=False).packed if part.shape[0] else None
-            for part in ends
+            [coder.encoded(part)] if part.shape[0] else []
+            for part in (rows[:start, :], rows[end:, :])
         )
-        parts = [part for part in (before, *packed, after) if part is not None]
-        return Codes(frozen(np.concatenate(parts)), coder.bits, coder.epoch)
+        parts = [*before, *encoded, *after]
+        return coder.joined(parts)
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
     def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
-        """Learn blocks; returns their packed codes, if there is a coder to make them."""
+        """Learn blocks; returns them as `coder.encoded`, if there is a coder to do that."""
 
         def work(block: Array) -> tuple[Any, Any, bool]:
             features = self.features(block)
-            packed = None if coder is None else coder.packed(block, features)
-            return self._sketch.prepare(features), packed, self._is_out_of_reach(features)
+            encoded = None if coder is None else coder.encoded(block, features)
+            return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
 
         found, lost = [], 0
-        for block, (part, packed, far) in zip(blocks, ordered_map(work, blocks), strict=True):
+        for block, (part, encoded, far) in zip(blocks, ordered_map(work, blocks), strict=True):
             self._sketch.absorb(part)
             self._sample.update(block)
-            found.append(packed)
+            found.append(encoded)
             lost += far
         warn_of_reach(BLOCK * lost, BLOCK * len(blocks), "learned")
         return found
@@ -296,7 +316,7 @@ class Learner:
             self.learn(other["waiting"])
 
     def _check_mergeable(self, other: dict[str, Any]) -> None:
-        for name in ("bits", "whitening", "rotation", "steady"):
+        for name in ("bits", "whitening", "rotation", "steady", "refine", "certified"):
             check_same(name, getattr(self, name), other[name])
         sample = other["sample"]
         if self._sample.size != sample.size:
@@ -331,6 +351,8 @@ class Learner:
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
         rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
+        if self.refine:  # signs, axes and centres of all columns, at most
+            coder += 8 * self.features.inputs * (self.bits + self.features.inputs + CENTRES + 2)
         coder += self._monitor.nbytes if self._monitor else 0
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
@@ -378,10 +400,42 @@ class Learner:
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
-                self._coder = Coder(self.features, self._projection(), self.epoch)
+                signs = Coder(self.features, self._projection(), self.epoch)
+                self._coder = self._refined(signs) if self.refine else signs
                 self._missed = self._missing(self._coder)
             self._stale = False
         return self._coder
+
+    def _refined(self, signs: Coder) -> Coder:
+        """The coder with the refinement of this epoch, which is fitted now if there is none."""
+        if self._refinement is None:
+            rows = self._sample_rows()
+            if self._recent is not None:
+                rows = array_namespace(rows).concat([self._recent, rows], axis=0)
+            check_supported(self.refine, rows.shape[0])
+            bits = signs.encode(CheckedRows(rows), warn=False).unpack() if self.bits else None
+            rows = double(to_numpy(rows))
+            self._refinement = Refinement.fit(
+                rows,
+                np.zeros((len(rows), 0), np.bool_) if bits is None else bits,
+                self.refine,
+                certified=self.certified,
+                seed=self.seed,
+            )
+            self._fitted, self._recent = len(rows), None
+        return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
+
+    @property
+    @alone
+    def has_outgrown(self) -> bool:
+        """Whether the sample has grown to four times what the refinement was fitted on.
+
+        A refinement that was fitted on the first rows of a stream is then worth replacing, by
+        that of a new epoch.
+        """
+        if self._refinement is None:
+            return False
+        return min(self.seen, self._sample.size) >= OUTGROWN * self._fitted
 
     @property
     @alone
@@ -401,7 +455,7 @@ class Learner:
 
     def _missing(self, coder: Coder) -> float | None:
         """The share of the blocks' energy outside of a coder's directions."""
-        if not self._sketch.weight:
+        if not (self._sketch.weight and self.bits):
             return None
         return max(0.0, 1.0 - self._sketch.captured(coder.projection.basis))
 
@@ -418,7 +472,8 @@ class Learner:
         """
         copy = Learner.from_state(self.state())
         if coder.epoch == copy.epoch:
-            copy._coder, copy._stale = Coder(copy.features, coder.projection, copy.epoch), False
+            copy._refinement, copy._stale = coder.refinement, False
+            copy._coder = Coder(copy.features, coder.projection, copy.epoch, coder.refinement)
             copy._missed = copy._missing(copy._coder)
         return copy
 
@@ -427,6 +482,7 @@ class Learner:
         """Give up comparability: the next coder is free to fit best. Returns the new number."""
         self.epoch += 1
         self._coder, self._stale = None, True
+        self._refinement, self._fitted = None, 0
         return self.epoch
 
     @alone
@@ -467,6 +523,7 @@ class Learner:
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._monitor:
             self._monitor.begin(self.features, landmarks[: new or None, :])
+        self._recent = since if self.refine and since.shape[0] else None
         logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
 
@@ -482,6 +539,8 @@ class Learner:
         return tuple(self._monitor.measurements) if self._monitor else ()
 
     def _projection(self) -> Projection:
+        if not self.bits:
+            return no_directions(self.features)
         sketch = self.sketch
         if self._prior.seen:
             prior = self._prior.copy()
@@ -517,8 +576,7 @@ class Learner:
     @alone
     def state(self) -> dict[str, Any]:
         """Return the contents by name, as copies, for `from_state` and files."""
-        names = ("features", "bits", "whitening", "rotation", "steady", "seed", "epoch")
-        held = {name: getattr(self, name) for name in names}
+        held = {name: getattr(self, name) for name in ("features", "epoch", *SETTINGS)}
         waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
         return held | {
             "sketch": self._sketch.copy(),
@@ -528,23 +586,27 @@ class Learner:
             "last": None if self._coder is None else self._coder.projection.state(),
             "stale": self._stale,
             "missed": self._missed,
+            "refinement": None if self._refinement is None else self._refinement.state(),
+            "fitted": self._fitted,
+            "recent": self._recent,
             "monitor": self._monitor and self._monitor.copy(),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Learner":
         """Build a learner from what `state` returned; it goes on with the same bits."""
-        names = ("bits", "whitening", "rotation", "steady", "seed")
-        settings = {name: state[name] for name in names}
+        settings = {name: state[name] for name in SETTINGS}
         prior = state["prior"] if state["prior"].shape[0] else None
         if prior is not None and same(prior, state["features"].like):
             prior = state["features"].like  # hold the landmarks once
         self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
         self._sketch, self._sample = state["sketch"], state["sample"]
         self.epoch, self._stale, self._missed = state["epoch"], state["stale"], state["missed"]
+        self._refinement = restored(state["refinement"], self.bits, self.features.inputs)
+        self._fitted, self._recent = state["fitted"], state["recent"]
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
-            self._coder = Coder(self.features, last, self.epoch)
+            self._coder = Coder(self.features, last, self.epoch, self._refinement)
         self._blocks.cut(state["waiting"])
         self._monitor = state["monitor"]
         if self._monitor:
@@ -553,4 +615,11 @@ class Learner:
 
     def __repr__(self) -> str:
         kind = type(self._sketch).__name__
-        return f"Learner({self.bits} bits, {self.seen} rows seen, {self.features!r}, {kind})"
+        more = f" + {self.refine} bytes" if self.refine else ""
+        return f"Learner({self.bits} bits{more}, {self.seen} rows seen, {self.features!r}, {kind})"
+
+
+def _as_certified(value: object, refine: int) -> bool:
+    if value and not refine:
+        raise InputError("certified asks for a bound on the error of decoded rows: set refine too")
+    return bool(value)

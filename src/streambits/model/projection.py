@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from streambits._arrays import Array, array_namespace, beside, device, double, nbytes
+from streambits._arrays import Array, array_namespace, beside, device, double, nbytes, zeros
 from streambits._threads import cached
 from streambits.model.rotations import (
     ease,
@@ -66,6 +66,12 @@ class Projection:
         xp = array_namespace(features)
         matrix = xp.astype(self.matrix, features.dtype, copy=False)
         return features @ matrix - xp.astype(self.thresholds, features.dtype, copy=False)
+
+
+def no_directions(features: Any) -> Projection:
+    """A projection to no values at all, for codes without sign bits."""
+    nothing = zeros((features.width, 0), features.like)
+    return Projection(nothing, nothing[0, :])
 
 
 def orient(directions: Directions) -> Directions:
