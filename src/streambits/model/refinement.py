@@ -7,6 +7,7 @@ code of what is left. An optional last byte bounds the error that remains.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -162,7 +163,7 @@ class Refinement:
         told = _plus_minus((np.arange(16)[:, None] >> np.arange(4) & 1).astype(np.bool_))
         signs = np.einsum("vb,hbc->hvc", told, padded.reshape(halves, 4, -1))
         starts, centres = self.quantiser.starts, self.quantiser.centres
-        parts = [centres[i:j].T.ravel() for i, j in zip(starts, starts[1:], strict=False)]
+        parts = [centres[i:j].T.ravel() for i, j in pairwise(starts)]
         return Decoder(np.ascontiguousarray(signs), starts, np.concatenate([np.empty(0), *parts]))
 
     def state(self) -> dict[str, Any]:
@@ -249,7 +250,8 @@ def _plus_minus(bits: Bits) -> Rows:
 
 
 def _lengths(rows: Rows) -> Rows:
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths: Rows = np.sqrt(np.vecdot(rows, rows))
+    return lengths
 
 
 def _least_squares(told: Rows, rows: Rows) -> tuple[Rows, Rows]:
