@@ -357,8 +357,9 @@ class Learner:
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
         rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
-        if self.refine:  # signs, axes and centres of all columns, at most
-            coder += 8 * self.features.inputs * (self.bits + self.features.inputs + CENTRES + 2)
+        if self.refine:  # tables, axes and centres of all columns, at most
+            tables = 32 * -(-self.bits // 8)
+            coder += 8 * self.features.inputs * (tables + self.features.inputs + CENTRES + 2)
         coder += self._monitor.nbytes if self._monitor else 0
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
@@ -417,16 +418,16 @@ class Learner:
         if self._refinement is None:
             rows = self._fitting_rows()
             check_supported(self.refine, rows.shape[0])
-            bits = signs.encode(CheckedRows(rows), warn=False).unpack() if self.bits else None
-            rows = double(to_numpy(rows))
+            encoded = ordered_map(signs.encoded, blocks(rows, BLOCK))
             self._refinement = Refinement.fit(
-                rows,
-                np.zeros((len(rows), 0), np.bool_) if bits is None else bits,
+                double(to_numpy(rows)),
+                np.concatenate(list(encoded)),
+                self.bits,
                 self.refine,
                 certified=self.certified,
                 seed=self.seed,
             )
-            self._fitted, self._more = len(rows), None
+            self._fitted, self._more = int(rows.shape[0]), None
         return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
 
     def _fitting_rows(self) -> Array:
