@@ -29,6 +29,14 @@ def test_files(kind, options, check, places, codes):
     run_checks((check,), places(kind, **options), codes[:count])
 
 
+@pytest.mark.parametrize("check", checks.CHECKS)
+@pytest.mark.parametrize("length", ["refined", "pure"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npy"])
+def test_files_of_refined_codes(kind, length, check, places, lengths):
+    codes, rows = lengths[length], {"rows": 64} if kind == "parquet" else {}
+    run_checks((check,), places(kind, codes.bits, refine=codes.refine, **rows), codes)
+
+
 @pytest.mark.parametrize("rows", [65536, 100])
 @pytest.mark.parametrize("check", checks.CHECKS)
 def test_postgres(check, rows, postgres_url, table, codes):

@@ -7,7 +7,7 @@ from typing import Any
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
 from streambits.io.codes._append import FileSink, Swap
-from streambits.model.codes import Codes
+from streambits.model.codes import Codes, check_refine
 from streambits.storage import load, save
 
 
@@ -20,8 +20,10 @@ class IndexSink(FileSink):
 
     kind = "index"
 
-    def __init__(self, path: str | Path, bits: int, *, strategy: str = "auto") -> None:
-        super().__init__(path, bits, Path(path).parent)
+    def __init__(
+        self, path: str | Path, bits: int, *, refine: int = 0, strategy: str = "auto"
+    ) -> None:
+        super().__init__(path, bits, refine, Path(path).parent)
         self.index = HammingIndex(self.bits, strategy=strategy)
         self._swap = Swap(self.folder, self.path.name, escape(self.path.name))
         self._epoch = 0
@@ -29,6 +31,7 @@ class IndexSink(FileSink):
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
+        check_refine(codes, self.refine, "those of the sink")
         self._begin()
         self.index.upsert(codes, ids)
         if len(codes):
@@ -55,6 +58,7 @@ class IndexSink(FileSink):
         return {
             "kind": self.kind,
             "bits": self.bits,
+            "refine": self.refine,
             "rows": len(self.index),
             "epoch": self._epoch,
         }
