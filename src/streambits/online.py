@@ -34,7 +34,9 @@ class OnlineEncoder:
     refresh : "auto" or int
         When a new coder is made: every so many rows of the learner, or "auto": when it has seen
         500, 1000, 2000, ... rows, then every 65,536, and sooner, at a multiple of 8,192, if
-        `learner.has_moved`. A new epoch brings a new coder at once.
+        `learner.has_moved`. A new epoch brings a new coder at once. Unless `learner.epochs` is
+        "never", one begins when the refinement of the codes was fitted on a quarter of the rows
+        that the sample has by now (`learner.has_outgrown`).
     on_refresh : callable, optional
         Called with each old and new coder.
     coders : CoderSet, optional
@@ -110,6 +112,9 @@ class OnlineEncoder:
             yield codes
 
     def _renew_coder(self) -> None:
+        learner = self.learner
+        if learner.epoch == self.coder.epoch and learner.epochs != "never" and learner.has_outgrown:
+            learner.new_epoch()
         last, self.coder = self.coder, self.learner.coder()
         if self._on_refresh is not None:
             self._on_refresh(last, self.coder)

@@ -65,6 +65,7 @@ def encode_command(
         settings={"model": found.digest},
         out=Path(out),
         bits=found.coder.bits,
+        refine=found.coder.refine,
         to=to,
         skip_bad=options.skip_bad,
         names={"model": str(model)},

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,24 @@ from streambits.errors import InputError, StorageError
 from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
-from streambits.jobs.search import Answer, Ids, Searcher, open_searcher
+from streambits.jobs.search import Answer, Ids, Ranking, Searcher, open_searcher, rows_by_id
 from streambits.model.batches import RowBatch
+
+
+class Metric(StrEnum):
+    """How decoded rows are compared."""
+
+    euclidean = "euclidean"
+    inner = "inner"
+    cosine = "cosine"
+
+
+def _candidates(text: str | None) -> str | int | None:
+    if text is None or text == "all":
+        return text
+    if not text.isdecimal() or not int(text):
+        raise typer.BadParameter("it should be all, or a number of codes")
+    return int(text)
 
 
 def search_command(
@@ -44,6 +61,24 @@ def search_command(
     real: Annotated[
         bool, typer.Option("--real", help="Compare the queries' real values, which ranks better.")
     ] = False,
+    candidates: Annotated[
+        str | None,
+        typer.Option(
+            callback=_candidates,
+            help="Of codes with a refinement: how many of each epoch are ranked by what they "
+            "decode to, or all. Default: 300, or more where there are many codes.",
+        ),
+    ] = None,
+    metric: Annotated[
+        Metric, typer.Option(help="How they are ranked; distances are those of pgvector.")
+    ] = Metric.euclidean,
+    exact: Annotated[
+        str | None,
+        typer.Option(
+            help="The rows that were encoded: answers are then proven to be exact. For codes "
+            "that were learned with --certified."
+        ),
+    ] = None,
     rerank: Annotated[
         str | None,
         typer.Option(help="The rows that were encoded, to rank 10 k candidates by true distance."),
@@ -59,7 +94,7 @@ def search_command(
     ] = None,
     ids: Annotated[str | None, typer.Option(help="Name of the queries' id column.")] = None,
     rerank_ids: Annotated[
-        str | None, typer.Option(help="Name of the id column in --rerank.")
+        str | None, typer.Option(help="Name of the id column in --rerank or --exact.")
     ] = None,
     format: Format = None,  # noqa: A002 - what users call it
     as_json: Annotated[
@@ -68,14 +103,20 @@ def search_command(
 ) -> None:
     """Find the nearest codes of each query.
 
-    Queries are encoded by the model, once for every epoch that the codes have. With several epochs
-    distances are estimates of Euclidean ones, with one they are numbers of bits. Without a
-    terminal the output is JSON lines: {"query": 0, "ids": [...], "distances": [...]}.
+    Queries are encoded by the model, once for every epoch that the codes have. Codes with a
+    refinement are ranked by what they decode to, and distances are those from there. Of others,
+    with several epochs distances are estimates of Euclidean ones, with one they are numbers of
+    bits. Without a terminal the output is JSON lines: {"query": 0, "ids": [...], "distances":
+    [...]}, with "certain" or "reads" where answers are proven.
 
     Example: streambits search job/ --query queries.npy -k 10
     """
-    if radius is not None and (real or rerank or allow):
-        raise typer.BadParameter("--radius goes without --real, --rerank and --allow")
+    if radius is not None and (real or rerank or allow or exact or candidates):
+        raise typer.BadParameter(
+            "--radius goes without --real, --rerank, --exact, --candidates and --allow"
+        )
+    if exact is not None and rerank is not None:
+        raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
     console = output.stderr()
     source = open_source(query, columns=column_names(columns), ids=ids, format=format)
     rows = None if rerank is None else open_source(rerank, ids=rerank_ids)
@@ -88,7 +129,9 @@ def search_command(
     )
     batches, how = _usable(source), {"real": real, "allow": only, "name": source.name}
     if rows is None:
-        answers = searcher.answers(batches, k, radius=radius, **how)  # type: ignore[arg-type]
+        proof = None if exact is None else rows_by_id(open_source(exact, ids=rerank_ids))
+        ranking = Ranking(candidates, metric.value, proof)
+        answers = searcher.answers(batches, k, radius=radius, ranking=ranking, **how)  # type: ignore[arg-type]
     else:
         answers = searcher.reranked(batches, rows, k, **how)  # type: ignore[arg-type]
     show(answers, as_json)
@@ -135,14 +178,15 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
     """For programs one line per query, as they come; for people a table."""
     if as_json or not sys.stdout.isatty():
         for answer in answers:
-            _print(json.dumps(answer._asdict()))
+            _print(json.dumps(answer.as_dict()))
         return
-    table = Table("query", "id", "distance")
+    table = Table("query", "id", "distance", "proven")
     for number, answer in enumerate(answers):
         table.add_section() if number else None
-        for place, pair in enumerate(zip(answer.ids, answer.distances, strict=True)):
+        proven = answer.certain or [answer.reads is not None] * len(answer.ids)
+        for place, hit in enumerate(zip(answer.ids, answer.distances, proven, strict=True)):
             name = "" if place else str(answer.query)
-            table.add_row(name, str(pair[0]), f"{pair[1]:g}")
+            table.add_row(name, str(hit[0]), f"{hit[1]:g}", "yes" if hit[2] else "")
     output.stdout().print(table)
 
 

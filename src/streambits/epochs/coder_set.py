@@ -39,7 +39,8 @@ class CoderSet:
     A query is encoded once per epoch. Hamming distances of two epochs are not on one scale, and the
     coder of an epoch cannot tell rows far from its own apart: so each query's distances in an
     epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
-    can be computed. The set contains raw rows: the samples and the landmarks.
+    can be computed. Codes with a refinement decode to rows, and so need neither sample nor
+    translation. The set contains raw rows: the samples and the landmarks.
 
     All epochs are in memory, unless `store_in` names a folder: then only the current one is, and
     those that are over are in files, which are opened when they are needed.
@@ -105,10 +106,11 @@ class CoderSet:
         single = isinstance(own, np.ndarray) and own.dtype == np.float32
         like = move(checked[:0, :], own[:0]) if single else checked
         packed, seed = np.zeros((0, 0), np.uint8), [self.seed, 3, epoch]
+        size = self.size if coder.refinement is None else 1  # what decodes needs no sample
         new = GrowingEpoch(
             coder,
-            Reservoir(self.size, like, inputs=inputs, seed=seed),
-            Reservoir(self.size, packed, inputs=-(-coder.bits // 8), seed=seed),
+            Reservoir(size, like, inputs=inputs, seed=seed),
+            Reservoir(size, packed, inputs=-(-coder.bits // 8), seed=seed),
         )
         self._held[epoch] = new
         return new

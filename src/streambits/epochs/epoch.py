@@ -86,7 +86,7 @@ class Epoch:
             If rows and codes are not equally many.
         """
         coder, fit = state["coder"], state["fit"]
-        codes = Codes(state["packed"], coder.bits, coder.epoch)
+        codes = _codes(state["packed"], coder)
         if len(codes) != len(state["rows"]):
             raise StorageError(f"there are {len(codes)} codes for {len(state['rows'])} rows")
         return cls(coder, state["rows"], codes, None if fit is None else Fit(**fit))
@@ -101,7 +101,7 @@ class GrowingEpoch:
         The newest coder.
     rows, codes : Reservoir
         Samples of rows, in their own precision, and of codes, as bytes. They have the same seed,
-        so they keep the same places.
+        so they keep the same places. Both stay empty where codes decode to rows.
     """
 
     def __init__(self, coder: Coder, rows: Reservoir, codes: Reservoir) -> None:
@@ -111,14 +111,14 @@ class GrowingEpoch:
     def record(self, coder: Coder, rows: Array, codes: Codes) -> None:
         """Add rows (n, d) and their codes, and replace the coder."""
         self.coder, self._now = coder, None
-        self.rows.update(rows)
-        self.codes.update(codes.packed)
+        if coder.refinement is None:
+            self.rows.update(rows)
+            self.codes.update(codes.packed)
 
     def now(self) -> Epoch:
         """Return the epoch as if it were over."""
         if self._now is None:
-            codes = Codes(self.codes.rows, self.coder.bits, self.coder.epoch)
-            self._now = Epoch(self.coder, self.rows.rows, codes)
+            self._now = Epoch(self.coder, self.rows.rows, _codes(self.codes.rows, self.coder))
         return self._now
 
     @property
@@ -131,6 +131,12 @@ class GrowingEpoch:
     def state(self) -> dict[str, Any]:
         """Return the arguments of the constructor by name."""
         return {"coder": self.coder, "rows": self.rows, "codes": self.codes}
+
+
+def _codes(packed: NDArray[np.uint8], coder: Coder) -> Codes:
+    """The codes of a sample, which is empty where codes are refined."""
+    nothing = np.empty((0, coder.refine), np.uint8) if coder.refine else None
+    return Codes(packed, coder.bits, coder.epoch, nothing)
 
 
 class EpochFiles(NamedTuple):

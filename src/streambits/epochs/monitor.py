@@ -61,10 +61,13 @@ class DriftMonitor:
         "auto": by the test of `streambits.epochs.detector`, and once more when 4 m rows have come
         since a change, for the first landmarks after it were drawn from few. A number: every so
         many rows, at least 512.
-    features : GaussianAffinity
-        With m landmarks.
+    features : Features
+        Those of the learner.
     reference : array of shape (n, d), optional
         Rows as they are expected; the landmarks by default.
+    marks : GaussianAffinity, optional
+        Affinity to m rows of the stream, by which it is judged; by default that of the features,
+        which must have landmarks then.
 
     Notes
     -----
@@ -74,18 +77,22 @@ class DriftMonitor:
     """
 
     def __init__(
-        self, policy: str | int, features: GaussianAffinity, reference: Array | None = None
+        self,
+        policy: str | int,
+        features: Features,
+        reference: Array | None = None,
+        marks: GaussianAffinity | None = None,
     ) -> None:
         self.policy = policy if policy == "auto" else as_count(policy, "epochs", least=CHUNK)
         self.rows = 0
         self.measurements: deque[DriftMeasurement] = deque(maxlen=KEPT)
-        landmarks = features.landmarks
+        landmarks = (marks or renewable(features)).landmarks
         self._waiting = landmarks[:0, :]
         xp = array_namespace(landmarks)
         shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
         self._change: int | None = None  # rows since the change that is settling
-        self.begin(features, landmarks if reference is None else reference)
+        self.begin(features, landmarks if reference is None else reference, marks)
 
     @property
     def recent(self) -> int:
@@ -101,35 +108,44 @@ class DriftMonitor:
     def nbytes(self) -> int:
         """Bytes held, constant while the number of landmarks is."""
         row = nbytes(self._recent[:1, :])
-        rows = nbytes(self._recent) + SAMPLED * row + self._marks.nbytes
+        rows = nbytes(self._recent) + SAMPLED * row + self._half.nbytes
+        rows += 0 if self.marks is self.features else self.marks.nbytes
         return rows + KEPT * len(DriftMeasurement._fields) * 8
 
-    def begin(self, features: GaussianAffinity, like: Array) -> None:
+    def begin(self, features: Features, like: Array, marks: GaussianAffinity | None = None) -> None:
         """Start an epoch.
 
         Parameters
         ----------
-        features : GaussianAffinity
+        features : Features
         like : array of shape (n, d)
             Rows as they are expected, usually some of the landmarks.
+        marks : GaussianAffinity, optional
+            As for the constructor.
         """
-        self.attach(features)
+        self.attach(features, marks)
         with one_blas_thread():
             values = double(features(like))
             self._mean = array_namespace(values).mean(values, axis=0)
-            closest = to_numpy(double(self._marks.closest(like)))
-        others = closest[~one_of(like, self._marks.landmarks)]
+            closest = to_numpy(double(self._half.closest(like)))
+        others = closest[~one_of(like, self._half.landmarks)]
         self.detector = EDetector.of(others if len(others) else closest)
 
-    def attach(self, features: GaussianAffinity) -> None:
-        """Compare rows to the landmarks of these features."""
-        order = np.random.default_rng(features.width).permutation(features.width)
-        half = order[: min(MARKS, features.width // 2)]
-        self.features, self._marks = features, features.among(half)
+    def attach(self, features: Features, marks: GaussianAffinity | None = None) -> None:
+        """Compare rows to the landmarks of these features, or to marks."""
+        self.features, self.marks = features, marks or renewable(features)
+        width = self.marks.width
+        order = np.random.default_rng(width).permutation(width)
+        self._half = self.marks.among(order[: min(MARKS, width // 2)])
+
+    @property
+    def _own_marks(self) -> GaussianAffinity | None:
+        """The marks, where they are not the learner's features."""
+        return None if self.marks is self.features else self.marks
 
     def fresh(self) -> Self:
         """Return a monitor that has seen nothing, and expects the same."""
-        fresh = type(self)(self.policy, self.features)
+        fresh = type(self)(self.policy, self.features, marks=self._own_marks)
         fresh.detector = self.detector.fresh()
         fresh._mean = self._mean
         return fresh
@@ -137,7 +153,7 @@ class DriftMonitor:
     def copy(self) -> Self:
         """Return an independent copy."""
         other = self.from_state(self.state())
-        other.attach(self.features)
+        other.attach(self.features, self._own_marks)
         return other
 
     def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None:
@@ -163,7 +179,7 @@ class DriftMonitor:
             (self._sampled(i, piece), projection if _reads_codes(first + i) else None)
             for i, piece in enumerate(whole)
         ]
-        light = math.prod(self._marks.landmarks.shape) < HEAVY
+        light = math.prod(self._half.landmarks.shape) < HEAVY
         measured, start = ordered_map(lambda some: self._measure(*some), asked, light=light), 0
         for piece, seen in zip(whole, measured, strict=True):
             start += int(piece.shape[0])
@@ -177,7 +193,7 @@ class DriftMonitor:
         return None
 
     def _measure(self, rows: Array, projection: Projection | None) -> _Sampled:
-        affinities = to_numpy(double(self._marks.closest(rows)))
+        affinities = to_numpy(double(self._half.closest(rows)))
         if projection is None:
             return _Sampled(affinities)
         values = double(self.features(rows[:FEW, :]))
@@ -254,11 +270,15 @@ class DriftMonitor:
             "change": self._change,
             "detector": self.detector.state(),
             "mean": self._mean,
+            "marks": self._own_marks,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build a monitor from what `state` returned, to be attached to its learner's features."""
+        """Build a monitor from what `state` returned, to be attached to its learner's features.
+
+        `marks` are then those that it had, or None where they are the features.
+        """
         self = cls.__new__(cls)
         self.policy, self.rows = state["policy"], state["rows"]
         self._waiting, self._recent = state["waiting"], state["recent"]
@@ -267,12 +287,15 @@ class DriftMonitor:
             self.measurements.append(DriftMeasurement._make([int(row[0]), *row[1:6], int(row[6])]))
         self._change = state["change"]
         self.detector = EDetector.from_state(state["detector"])
-        self._mean = state["mean"]
+        self._mean, self.marks = state["mean"], state["marks"]
         return self
 
 
 def monitor_for(
-    epochs: str | int, features: Features, reference: Array | None = None
+    epochs: str | int,
+    features: Features,
+    reference: Array | None = None,
+    marks: GaussianAffinity | None = None,
 ) -> DriftMonitor | None:
     """Return the monitor that the setting `epochs` of a method asks for.
 
@@ -282,6 +305,8 @@ def monitor_for(
     features : Features
     reference : array of shape (n, d), optional
         Rows like those to come; the landmarks by default.
+    marks : GaussianAffinity, optional
+        By which the stream is judged, where the features do not have landmarks.
 
     Returns
     -------
@@ -300,7 +325,7 @@ def monitor_for(
     rows = reference
     if rows is not None:
         rows = as_rows(rows, like=features.like, width=features.inputs, name="reference")
-    return DriftMonitor(epochs, renewable(features), rows)
+    return DriftMonitor(epochs, features, rows, marks)
 
 
 def _reads_codes(number: int) -> bool:

@@ -23,7 +23,7 @@ from streambits.index.segment import STRATEGIES
 from streambits.index.snapshot import Snapshot
 from streambits.index.store import Ids
 from streambits.model.batches import CodeBatch
-from streambits.model.codes import Codes, as_bits
+from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
 
 
 class HammingIndex:
@@ -32,7 +32,11 @@ class HammingIndex:
     Parameters
     ----------
     bits
-        Length of every code, 1 to 4096.
+        Sign bits of every code, 1 to 4096; with `refine` also 0, for codes that are a refinement
+        and nothing else.
+    refine
+        Bytes of refinement of every code, 0 for plain codes; by default those of the first codes
+        that are added.
     strategy
         'scan', 'multi' (multi-index tables), or 'auto': tables of large segments, once scans have
         cost as much as building them, if they prove faster. The hits are the same.
@@ -51,8 +55,8 @@ class HammingIndex:
 
     A scan looks at every code: n bits / 64 words per query, on as many threads as BLAS may use.
     Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
-    Memory: 8 bytes for every 64 bits of a code and 9 for its id, and at most an eighth more;
-    with tables 3 to 4 times as much.
+    Memory: 8 bytes for every 64 bits of a code, those of its refinement and 9 for its id, and at
+    most an eighth more; with tables 3 to 4 times as much.
 
     Examples
     --------
@@ -73,16 +77,25 @@ class HammingIndex:
     (3, False, [20, 30, 40], [False, True])
     """
 
-    def __init__(self, bits: int = 64, *, strategy: str = "auto") -> None:
-        self.bits = as_bits(bits)
+    def __init__(
+        self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
+    ) -> None:
+        self.bits = as_bits(bits, least=0 if refine else 1)
         self.strategy = as_choice(strategy, "strategy", STRATEGIES)
-        self._held = Snapshot(self.bits, self.strategy)
+        if refine is not None:
+            refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
+        self._held = Snapshot(self.bits, self.strategy, refine)
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
         self._lock = ForkSafeLock()  # held for moments, and while codes change in place
         self._readers = 0  # calls that read what is held now, or was before a change
         self._half = False  # whether codes are being changed in place
         self._unverified: Callable[[], None] | None = None
+
+    @property
+    def refine(self) -> int | None:
+        """Bytes of refinement per code, 0 for plain codes; None until the first codes come."""
+        return self._held.refine
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -107,11 +120,13 @@ class HammingIndex:
         Raises
         ------
         InputError
-            If an id is in the index; `upsert` replaces its code.
+            If an id is in the index (`upsert` replaces its code), or the codes have another number
+            of bits or bytes of refinement than those in it.
         """
         check_bits(codes, self.bits)
         self.verify()
         with self._changes:
+            self._check_refine(codes)
             new = self._default(len(codes)) if ids is None else _unique(ids, len(codes))
             there = self._held.has(new)
             if there.any():
@@ -136,6 +151,7 @@ class HammingIndex:
         paired, codes = (paired, codes) if last.all() else (paired[last], codes[last])
         self.verify()
         with self._changes:
+            self._check_refine(codes)
             there = self._held.has(paired)
             if not there.any():
                 self._held = self._held.added(paired, codes)
@@ -157,7 +173,13 @@ class HammingIndex:
         old = _unique(ids, len(codes))
         self.verify()
         with self._changes:
+            self._check_refine(codes)
             self._replace(lambda held, alone: held.updated(old, codes, in_place=alone))
+
+    def _check_refine(self, codes: Codes) -> None:
+        """Inside `_changes`, where nobody else adds the first codes."""
+        if self._held.refine is not None:
+            check_refine(codes, self._held.refine, "those of this index")
 
     def build(self) -> Self:
         """Build search tables now, instead of in some later search.
@@ -250,7 +272,8 @@ class HammingIndex:
                     f"{asked[~there][0]} of another: get the codes of each epoch by themselves"
                 )
             empty = np.empty((0, -(-self.bits // 8)), np.uint8)
-            return Codes(empty, self.bits, next(iter(held.epochs), 0))
+            refinement = np.empty((0, held.refine), np.uint8) if held.refine else None
+            return Codes(empty, self.bits, next(iter(held.epochs), 0), refinement)
 
     def has(self, ids: Any) -> NDArray[np.bool_]:
         """(n,) whether each of the ids is in the index."""
@@ -358,25 +381,29 @@ class HammingIndex:
         return map(int, np.sort(np.concatenate(found)) if found else ())
 
     def __repr__(self) -> str:
-        return f"HammingIndex({len(self)} x {self.bits} bits)"
+        more = f" + {self.refine} bytes" if self.refine else ""
+        return f"HammingIndex({len(self)} x {self.bits} bits{more})"
 
     def state(self) -> dict[str, Any]:
         """Shares its arrays with the index: they are as they are now while inside `pinned`."""
         with self.pinned() as held:
             shelves = held.state()
-        return {
+        state = {
             "bits": self.bits,
             "strategy": self.strategy,
             "next": self._next,
             "shelves": shelves,
         }
+        return state | ({"refine": held.refine} if held.refine else {})
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        index = cls(state["bits"], strategy=state["strategy"])
+        index = cls(state["bits"], refine=state.get("refine"), strategy=state["strategy"])
         index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
-        index._held = Snapshot.from_state(state["shelves"], index.bits, index.strategy)
+        index._held = Snapshot.from_state(
+            state["shelves"], index.bits, index.strategy, index.refine
+        )
         return index
 
     def _default(self, count: int) -> Ids:

@@ -11,7 +11,7 @@ from streambits.index.hits import Hits
 from streambits.index.multi_index import Tables
 from streambits.index.queries import Query
 from streambits.index.scan import Limits, ScanTask, scan_nearest, scan_task, scan_within
-from streambits.index.store import SLACK, Places, Store, Words
+from streambits.index.store import SLACK, Contents, Places, Store, Words
 from streambits.index.weighted import weighted_nearest
 
 STRATEGIES = ("auto", "scan", "multi")
@@ -77,9 +77,9 @@ class Segment:
             found = tables.within(*self._codes, queries, radius)
         return [self.hits(*one) for one in found]
 
-    def appended(self, ids: Any, words: Words) -> "Segment":
+    def appended(self, ids: Any, codes: Contents) -> "Segment":
         """With codes under ids above all others; not beside tables."""
-        return Segment(self.store.appended(ids, words), self.bits, self.strategy)
+        return Segment(self.store.appended(ids, codes), self.bits, self.strategy)
 
     def without(self, places: Places, *, in_place: bool = False) -> "Segment":
         """Without some codes; beside tables four times as many may lie dead, as they cost more."""
@@ -122,6 +122,8 @@ class Segment:
         """Build tables if they are asked for, or if they pay and are faster on these queries."""
         if self.tables is not None or self.strategy == "scan":  # or another thread was faster
             return
+        if not self.bits:  # there is nothing to look up
+            return
         if self.strategy == "multi":
             self.tables = self._built()
             return
@@ -142,9 +144,9 @@ class Segment:
         return {"store": self.store.state(), "tables": self.tables}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], bits: int, strategy: str) -> Self:
+    def from_state(cls, state: dict[str, Any], bits: int, strategy: str, refine: int = 0) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        store, tables = Store.from_state(state["store"], bits), state["tables"]
+        store, tables = Store.from_state(state["store"], bits, refine), state["tables"]
         if tables is not None:
             tables.check_shapes(bits, store.end)
         return cls(store, bits, strategy, tables)

@@ -6,13 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count
+from streambits._arrays import as_count, frozen
 from streambits.errors import InputError
 from streambits.index.hits import Hits, merge_nearest, merge_within, no_hits, scaled
 from streambits.index.queries import Query
 from streambits.index.scan import Limits, scan_tasks
 from streambits.index.segment import Segment
-from streambits.index.store import Ids, Places, Store, Words
+from streambits.index.store import Contents, Ids, Places, Store
 from streambits.model.codes import Codes
 
 RATIO = 8  # a segment is at least this many times larger than the next
@@ -37,9 +37,14 @@ class Snapshot:
     """
 
     def __init__(
-        self, bits: int, strategy: str, epochs: Mapping[int, Segments] | None = None
+        self,
+        bits: int,
+        strategy: str,
+        refine: int | None = None,
+        epochs: Mapping[int, Segments] | None = None,
     ) -> None:
         self.bits, self.strategy = bits, strategy
+        self.refine = refine  # bytes of refinement; None until the first codes come
         self._epochs = dict(epochs or {})  # never changed
 
     def __len__(self) -> int:
@@ -70,7 +75,9 @@ class Snapshot:
 
     def codes(self, epoch: int, ids: Ids) -> Codes:
         """The codes of ids that are in an epoch."""
-        return Codes.from_words(self._words(epoch, ids), self.bits, epoch)
+        codes = self._contents(epoch, ids)
+        refinement = frozen(codes.refinement) if self.refine else None
+        return Codes.from_words(codes.words, self.bits, epoch, refinement)
 
     def epochs_of(self, ids: Ids) -> Iterator[tuple[int, NDArray[np.bool_]]]:
         """Every epoch that has some of the ids, and which of them."""
@@ -83,8 +90,9 @@ class Snapshot:
         """With codes under unique ids that are not here."""
         if not len(ids):
             return self
-        grown = self._grown(self._epochs.get(codes.epoch, ()), ids, codes.words())
-        return self._with({**self._epochs, codes.epoch: grown})
+        grown = self._grown(self._epochs.get(codes.epoch, ()), ids, Contents.of(codes))
+        epochs = {**self._epochs, codes.epoch: grown}
+        return Snapshot(self.bits, self.strategy, codes.refine, epochs)
 
     def without(self, ids: Ids, *, in_place: bool) -> "Snapshot":
         """Without ids, which must all be here; an epoch without codes is gone."""
@@ -105,15 +113,15 @@ class Snapshot:
         self.check_has(ids)
         moved = np.ones(len(ids), np.bool_)
         if in_place:
-            moved = ~_overwrite(self._epochs.get(codes.epoch, ()), ids, codes.words())
+            moved = ~_overwrite(self._epochs.get(codes.epoch, ()), ids, Contents.of(codes))
         return self.without(ids[moved], in_place=in_place).added(ids[moved], codes[moved])
 
     def among(self, ids: Ids) -> "Snapshot":
         """The codes of these ids alone, as far as they are here."""
-        few, ids = Snapshot(self.bits, "scan"), np.unique(ids)
+        few, ids = Snapshot(self.bits, "scan", self.refine), np.unique(ids)
         return few._with(
             {
-                epoch: few._grown((), ids[there], self._words(epoch, ids[there]))
+                epoch: few._grown((), ids[there], self._contents(epoch, ids[there]))
                 for epoch, there in self.epochs_of(ids)
             }
         )
@@ -177,18 +185,21 @@ class Snapshot:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], bits: int, strategy: str) -> Self:
+    def from_state(
+        cls, state: dict[str, Any], bits: int, strategy: str, refine: int | None = None
+    ) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
+        refine = 0 if state and refine is None else refine
 
         def opened(segments: dict[str, Any]) -> Segments:
             each = (segments[str(i)] for i in range(len(segments)))
-            return tuple(Segment.from_state(one, bits, strategy) for one in each)
+            return tuple(Segment.from_state(one, bits, strategy, refine or 0) for one in each)
 
         epochs = {
             as_count(int(epoch), "epoch", least=0): opened(segments)
             for epoch, segments in state.items()
         }
-        return cls(bits, strategy, epochs)
+        return cls(bits, strategy, refine, epochs)
 
     def check(self) -> None:
         """Refuse contents that cannot be."""
@@ -198,22 +209,23 @@ class Snapshot:
     def _segments(self) -> Iterator[Segment]:
         return (segment for segments in self._epochs.values() for segment in segments)
 
-    def _words(self, epoch: int, ids: Ids) -> Words:
+    def _contents(self, epoch: int, ids: Ids) -> Contents:
         words = np.empty((len(ids), -(-self.bits // 64)), np.uint64)
+        refinement = np.empty((len(ids), self.refine or 0), np.uint8)
         for segment, which, places in _located(self._epochs[epoch], ids):
-            words[which] = segment.store.codes_at(places)[1].T
-        return words
+            words[which], refinement[which] = segment.store.codes_at(places)
+        return Contents(words, refinement)
 
     def _with(self, epochs: Mapping[int, Segments]) -> "Snapshot":
-        return Snapshot(self.bits, self.strategy, epochs)
+        return Snapshot(self.bits, self.strategy, self.refine, epochs)
 
-    def _grown(self, segments: Segments, ids: Ids, words: Words) -> Segments:
-        """Segments of one epoch with more codes, words (n, width)."""
+    def _grown(self, segments: Segments, ids: Ids, codes: Contents) -> Segments:
+        """Segments of one epoch with more codes."""
         first = segments[0] if segments else None
         fits = first is not None and first.tables is None and ids[0] > first.store.last
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
-            return (first.appended(ids, words), *segments[1:])
-        return _tidy([*segments, Segment(Store.of(ids, words), self.bits, self.strategy)])
+            return (first.appended(ids, codes), *segments[1:])
+        return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.strategy)])
 
 
 def _has(segments: Segments | Iterator[Segment], ids: Ids) -> NDArray[np.bool_]:
@@ -239,7 +251,7 @@ def _without(segments: Segments, found: Sequence[Places], in_place: bool) -> Seg
     return _tidy([s.without(at, in_place=in_place) if len(at) else s for s, at in pairs])
 
 
-def _overwrite(segments: Segments, ids: Ids, words: Words) -> NDArray[np.bool_]:
+def _overwrite(segments: Segments, ids: Ids, codes: Contents) -> NDArray[np.bool_]:
     """Other codes for ids, for all that hold these segments; which of them were written.
 
     Only if nobody reads them. Codes that are in tables stay as they are.
@@ -247,7 +259,7 @@ def _overwrite(segments: Segments, ids: Ids, words: Words) -> NDArray[np.bool_]:
     written = np.zeros(len(ids), np.bool_)
     for segment, which, places in _located(segments, ids):
         if segment.tables is None:
-            segment.store.overwrite(places, words[which])
+            segment.store.overwrite(places, codes.some(which))
             written |= which
     return written
 

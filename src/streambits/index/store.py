@@ -1,31 +1,54 @@
 """Where codes live: sorted by id, without a map from ids to places."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits.model.codes import Codes
+
 Ids = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 SLACK = 16  # a sixteenth is kept free for growth, and a sixteenth may be dead
 LEAST = 256  # places, below which slack does not matter
 
 
+class Contents(NamedTuple):
+    """Codes row by row. words: (n, width); refinement: (n, r), of no columns for plain codes."""
+
+    words: Words
+    refinement: Bytes
+
+    @classmethod
+    def of(cls, codes: Codes) -> Self:
+        refinement = codes.refinement
+        if refinement is None:
+            refinement = np.empty((len(codes), 0), np.uint8)
+        return cls(codes.words(), refinement)
+
+    def some(self, which: Any) -> "Contents":
+        """Those at places, or where a mark is set."""
+        return Contents(self.words[which], self.refinement[which])
+
+
 class Store:
-    """Codes as planes of 64-bit words, in the order of their ids.
+    """Codes as planes of 64-bit words, in the order of their ids, and their refinements as rows.
 
     A place is found by bisection; what is removed is marked dead, and dropped by `compact`. So
     the same codes lie in the same order however they came. Only ids above all others are
     appended; any others make a store of their own, and `union` joins two in one pass.
-    Memory: 8 bytes per word, 9 for id and mark, at most an eighth more: < 20 for a 64-bit code.
+    Memory: 8 bytes per word, 9 for id and mark, those of the refinement, at most an eighth more:
+    < 20 for a 64-bit code.
 
     A store never changes for those who hold it: every change gives a new one, which shares the
     arrays where that cannot be seen. What is appended lies beyond the `end` of the old store;
-    marks and words are written in place only if the caller says that nobody reads the old one.
+    marks and codes are written in place only if the caller says that nobody reads the old one.
     So of several stores made from one only the last may be appended to.
 
-    >>> store = Store.of(np.array([9, 5]), np.array([[1], [2]], np.uint64))
+    >>> codes = Contents.of(Codes.from_bits([[1, 0], [0, 1]]))
+    >>> store = Store.of(np.array([9, 5]), codes)
     >>> store = store.without(store.find(np.array([5]))[0])
     >>> store.ids.tolist(), len(store)
     ([9], 1)
@@ -36,34 +59,37 @@ class Store:
         words: Words,
         ids: Ids,
         alive: NDArray[np.bool_],
+        refinement: Bytes,
         *,
         end: int | None = None,
         dead: int = 0,
     ) -> None:
-        self.words, self.alive = words, alive
+        self.words, self.alive, self.refinement = words, alive, refinement
         self.end = len(ids) if end is None else end  # places in use, dead ones included
         self.dead = dead
         self._ids = ids
 
     @classmethod
-    def of(cls, ids: Ids, words: Words) -> Self:
-        """Codes, words (n, width), under unique ids in any order."""
+    def of(cls, ids: Ids, codes: Contents) -> Self:
+        """Codes under unique ids in any order."""
         if (ids[1:] < ids[:-1]).any():
             order = np.argsort(ids)
-            ids, words = ids[order], words[order]
-        return cls._whole(np.ascontiguousarray(words.T), ids)
+            ids, codes = ids[order], codes.some(order)
+        return cls._whole(codes.words.T, ids, codes.refinement.copy())  # others hold it too
 
     @classmethod
-    def _whole(cls, planes: Words, ids: Ids) -> Self:
+    def _whole(cls, planes: Words, ids: Ids, refinement: Bytes) -> Self:
         """All living, by ascending id."""
-        return cls(np.ascontiguousarray(planes), ids, np.ones(len(ids), np.bool_))
+        alive = np.ones(len(ids), np.bool_)
+        return cls(np.ascontiguousarray(planes), ids, alive, np.ascontiguousarray(refinement))
 
     def __len__(self) -> int:
         return self.end - self.dead
 
     @property
     def nbytes(self) -> int:
-        return self.words.nbytes + self._ids.nbytes + self.alive.nbytes
+        arrays = (self.words, self._ids, self.alive, self.refinement)
+        return sum(array.nbytes for array in arrays)
 
     @property
     def last(self) -> int:
@@ -87,13 +113,14 @@ class Store:
         np.minimum(places, self.end - 1, out=places)
         return places, np.asarray((self._ids[places] == ids) & self.alive[places])
 
-    def appended(self, ids: Ids, words: Words) -> "Store":
-        """With codes, words (n, width), under ascending ids above `last`."""
+    def appended(self, ids: Ids, codes: Contents) -> "Store":
+        """With codes under ascending ids above `last`."""
         end, room = self.end + len(ids), len(self._ids)
         if end > room:
             room = max(end, end if self.end == 0 else self.end + self.end // SLACK + LEAST)
         new = self._with_room(room)
-        new.words[:, self.end : end] = words.T
+        new.words[:, self.end : end] = codes.words.T
+        new.refinement[self.end : end] = codes.refinement
         new._ids[self.end : end] = ids
         new.alive[self.end : end] = True
         new.end = end
@@ -104,48 +131,59 @@ class Store:
         alive = self.alive if in_place else self.alive.copy()
         alive[places] = False
         dead = self.dead + len(places)
-        return Store(self.words, self._ids, alive, end=self.end, dead=dead)
+        return Store(self.words, self._ids, alive, self.refinement, end=self.end, dead=dead)
 
-    def overwrite(self, places: Places, words: Words) -> None:
+    def overwrite(self, places: Places, codes: Contents) -> None:
         """Other codes at places, for all that hold this store: only if nobody reads it."""
-        self.words[:, places] = words.T
+        self.words[:, places] = codes.words.T
+        self.refinement[places] = codes.refinement
 
-    def codes_at(self, places: Places) -> tuple[Ids, Words]:
-        """The ids at places, and their codes as planes."""
-        return self.at(places), np.asarray(self.words[:, places])
+    def codes_at(self, places: Places) -> Contents:
+        """The codes at places."""
+        return Contents(self.words[:, places].T, self.refinement[places])
 
     def compact(self) -> "Store":
         """The living alone."""
-        ids, planes = self.codes_at(np.flatnonzero(self.alive[: self.end]))
-        return Store._whole(planes, ids)
+        living = np.flatnonzero(self.alive[: self.end])
+        codes = self.codes_at(living)
+        return Store._whole(codes.words.T, self.at(living), codes.refinement)
 
     def union(self, other: "Store") -> "Store":
         """The living of both; no id is in both."""
-        (mine, planes), (ids, more) = (
-            store.codes_at(np.flatnonzero(store.alive[: store.end])) for store in (self, other)
+        (mine, codes), (ids, more) = (
+            (store.at(living), store.codes_at(living))
+            for store in (self, other)
+            for living in [np.flatnonzero(store.alive[: store.end])]
         )
         where = mine.searchsorted(ids)
-        return Store._whole(np.insert(planes, where, more, axis=1), np.insert(mine, where, ids))
+        planes = np.insert(codes.words.T, where, more.words.T, axis=1)
+        refinement = np.insert(codes.refinement, where, more.refinement, axis=0)
+        return Store._whole(planes, np.insert(mine, where, ids), refinement)
 
     def state(self) -> dict[str, Any]:
         end = self.end
         planes, alive = self.words[:, :end], self.alive[:end]
-        return {"words": planes, "ids": self._ids[:end], "alive": alive, "dead": self.dead}
+        state = {"words": planes, "ids": self._ids[:end], "alive": alive, "dead": self.dead}
+        if self.refinement.shape[1]:
+            state["refinement"] = self.refinement[:end]
+        return state
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], bits: int) -> Self:
+    def from_state(cls, state: dict[str, Any], bits: int, refine: int = 0) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
         words, ids, alive, dead = (state[name] for name in ("words", "ids", "alive", "dead"))
         count = len(ids)
+        refinement = state.get("refinement", np.empty((count, 0), np.uint8))
         expected = {
             "words": (words, np.uint64, (-(-bits // 64), count)),
             "ids": (ids, np.int64, (count,)),
             "alive": (alive, np.bool_, (count,)),
+            "refinement": (refinement, np.uint8, (count, refine)),
         }
         check_shapes(expected)
         if type(dead) is not int or not 0 <= dead <= count:
             raise ValueError(f"{dead} of {count} codes are dead")
-        return cls(words, ids, alive, dead=dead)
+        return cls(words, ids, alive, refinement, dead=dead)
 
     def check(self, bits: int) -> None:
         """Refuse contents that cannot be: what a search relies on, in one pass over the arrays."""
@@ -161,14 +199,16 @@ class Store:
 
     def _with_room(self, room: int) -> "Store":
         """The same codes, in arrays of their own if these have other room."""
-        if room == len(self._ids):
-            return Store(self.words, self._ids, self.alive, end=self.end, dead=self.dead)
-        words, ids = np.empty((len(self.words), room), np.uint64), np.empty(room, np.int64)
-        alive = np.zeros(room, np.bool_)
-        words[:, : self.end] = self.words[:, : self.end]
-        ids[: self.end] = self._ids[: self.end]
-        alive[: self.end] = self.alive[: self.end]
-        return Store(words, ids, alive, end=self.end, dead=self.dead)
+        words, ids, alive, refinement = self.words, self._ids, self.alive, self.refinement
+        if room != len(self._ids):
+            words, ids = np.empty((len(self.words), room), np.uint64), np.empty(room, np.int64)
+            alive = np.zeros(room, np.bool_)
+            refinement = np.empty((room, self.refinement.shape[1]), np.uint8)
+            words[:, : self.end] = self.words[:, : self.end]
+            ids[: self.end] = self._ids[: self.end]
+            alive[: self.end] = self.alive[: self.end]
+            refinement[: self.end] = self.refinement[: self.end]
+        return Store(words, ids, alive, refinement, end=self.end, dead=self.dead)
 
 
 def check_shapes(expected: dict[str, tuple[NDArray[Any], Any, tuple[int, ...]]]) -> None:

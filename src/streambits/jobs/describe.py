@@ -115,6 +115,8 @@ def _of_learner(learner: Learner) -> Facts:
     return {
         "rows": learner.seen,
         "bits": learner.bits,
+        "refine": learner.refine,
+        "certified": learner.certified,
         "epoch": learner.epoch,
         "epochs": learner.epochs,
         "columns": learner.features.inputs,
@@ -167,6 +169,7 @@ def _of_coder(coder: Coder) -> Facts:
     """What it reads and makes."""
     return {
         "bits": coder.bits,
+        "refine": coder.refine,
         "epoch": coder.epoch,
         "columns": coder.features.inputs,
         "features": _features(coder.features),
@@ -178,8 +181,9 @@ def _of_codes(batches: Iterable[CodeBatch], bits: int | None = None) -> Facts:
     """How many, of which epochs, and how balanced their bits are."""
     ones: dict[int, Any] = {}
     counts: dict[int, int] = {}
+    refine = 0
     for ids, codes in batches:
-        bits = codes.bits
+        bits, refine = codes.bits, codes.refine
         counts[codes.epoch] = counts.get(codes.epoch, 0) + len(ids)
         set_bits = codes.unpack().sum(axis=0, dtype=np.int64)
         ones[codes.epoch] = ones.get(codes.epoch, 0) + set_bits
@@ -188,12 +192,13 @@ def _of_codes(batches: Iterable[CodeBatch], bits: int | None = None) -> Facts:
         {
             "epoch": epoch,
             "codes": counts[epoch],
-            "balance": float(np.abs(2 * share - 1).mean()),
+            "balance": float(np.abs(2 * share - 1).mean()) if len(share) else None,
             "constant": int(((share == 0) | (share == 1)).sum()),
         }
         for epoch, share in shares.items()
     ]
-    return {"codes": sum(counts.values()), "bits": bits, "epochs": list(shares), "each": each}
+    lengths = {"bits": bits, "refine": refine}
+    return {"codes": sum(counts.values()), **lengths, "epochs": list(shares), "each": each}
 
 
 def _last_measurements(drift: tuple[DriftMeasurement, ...]) -> list[DriftMeasurement]:

@@ -43,7 +43,9 @@ class JobPlan(NamedTuple):
     out : Path
         The folder.
     bits : int, optional
-        Length of the codes; None for a job that makes none.
+        Sign bits of the codes; None for a job that makes none.
+    refine : int
+        Their bytes of refinement.
     to : str, optional
         Where codes go, as `open_sink` reads it. Default: Parquet files in the folder.
     skip_bad : bool
@@ -60,6 +62,7 @@ class JobPlan(NamedTuple):
     settings: dict[str, Any]
     out: Path
     bits: int | None = None
+    refine: int = 0
     to: str | None = None
     skip_bad: bool = False
     names: dict[str, str] | None = None
@@ -106,7 +109,13 @@ def run_job(
         if plan.bits is not None:
             target = plan.to or f"parquet:{folder.codes}"
             model = plan.settings.get("model")  # its digest, where there is one before the job
-            sink = open_sink(target, plan.bits, retry_seconds=plan.retry_seconds, made_by=model)
+            sink = open_sink(
+                target,
+                plan.bits,
+                refine=plan.refine,
+                retry_seconds=plan.retry_seconds,
+                made_by=model,
+            )
         rejects = Rejects(folder.rejects_file, skip=plan.skip_bad)
         job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
         return job.run()

@@ -1,7 +1,7 @@
 """Search by rows: codes wherever they lie, by the model that made them."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
+from streambits.index.queries import last_of_each
 from streambits.io.codes import code_format, open_codes
 from streambits.io.protocols import Source
 from streambits.jobs.models import OpenModel, open_model_of
@@ -24,6 +25,32 @@ Ids = NDArray[np.int64]
 NO_IDS: Ids = np.empty(0, np.int64)
 
 
+class Ranking(NamedTuple):
+    """How codes with a refinement are ranked: the options of `HammingIndex.search`.
+
+    Attributes
+    ----------
+    candidates : int or "all", optional
+        Codes of each epoch that are ranked.
+    metric : {"euclidean", "inner", "cosine"}
+    exact : array or callable, optional
+        Raw rows, to prove the answers.
+    """
+
+    candidates: int | str | None = None
+    metric: str = "euclidean"
+    exact: Any = None
+
+    def set(self) -> list[str]:
+        """Names of what is not the default."""
+        return [
+            name for name in self._fields if getattr(self, name) is not getattr(NO_RANKING, name)
+        ]
+
+
+NO_RANKING = Ranking()
+
+
 class Answer(NamedTuple):
     """What was found for a query.
 
@@ -34,12 +61,22 @@ class Answer(NamedTuple):
     ids : list of int
         Nearest first.
     distances : list of float
-        Numbers of bits, or estimates of Euclidean distances.
+        Numbers of bits, estimates of Euclidean distances, or distances from what codes decode to.
+    certain : list of bool, optional
+        Which answers are proven to be among the true ones.
+    reads : int, optional
+        Raw rows that were read to prove all of them.
     """
 
     query: int
     ids: list[int]
     distances: list[float]
+    certain: list[bool] | None = None
+    reads: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What there is to say, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Searcher":
@@ -74,10 +111,10 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
     bytes_only = code_format(codes) in ("faiss", "packed", "jsonl", "npy")
     bits = newest.bits if bytes_only else None
     index = open_codes(codes, epoch=newest.epoch, bits=bits).index()
-    if newest.bits != index.bits:
+    if (newest.bits, newest.refine) != (index.bits, index.refine):
         raise InputError(
-            f"{codes} has codes of {index.bits} bits, and the model {found.path} makes "
-            f"{newest.bits}: name the model they were made with (--model)"
+            f"{codes} has codes of {_length(index)}, and the model {found.path} makes "
+            f"{_length(newest)}: name the model they were made with (--model)"
         )
     for _ in range(TRIES):  # the codes of a job that runs may be newer than its checkpoint
         held = found.content
@@ -86,6 +123,10 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
         time.sleep(TICK)
         found = open_model_of(codes, model)
     return Searcher(index, found, _remove_retired(index, found.content))
+
+
+def _length(of: HammingIndex | Coder) -> str:
+    return f"{of.bits} bits and {of.refine} bytes of refinement" if of.refine else f"{of.bits} bits"
 
 
 def _remove_retired(index: HammingIndex, model: Any) -> int:
@@ -102,8 +143,9 @@ def _remove_retired(index: HammingIndex, model: Any) -> int:
 class Searcher:
     """Codes, and the model by which queries are encoded once for every epoch of the codes.
 
-    With several epochs distances are estimates of Euclidean ones, with one they are numbers of
-    bits.
+    Codes with a refinement are ranked by what they decode to, and distances are those from there.
+    Of others, with several epochs distances are estimates of Euclidean ones, with one they are
+    numbers of bits.
 
     Attributes
     ----------
@@ -126,6 +168,7 @@ class Searcher:
         *,
         real: bool = False,
         allow: Ids | None = None,
+        ranking: "Ranking" = NO_RANKING,
         name: str = "the queries",
     ) -> Hits:
         """Find the nearest codes of each row.
@@ -138,14 +181,26 @@ class Searcher:
             How many to find.
         real : bool
             Compare the queries' real values instead of their bits, which ranks better. For codes
-            of one epoch.
+            of one epoch, or with a refinement, whose candidates are then found by them.
         allow : array of int, optional
             Ids to choose from.
+        ranking : Ranking
+            How codes with a refinement are ranked; others refuse what is not the default.
         name : str
             What the queries are called in messages.
         """
         self.model.check_rows(rows.shape[1], name)
         coders = self.model.coders
+        if self.index.refine:
+            decoded = {
+                epoch: self._coder(epoch).queries(rows, real=real) for epoch in self.index.epochs
+            }
+            return self.index.search(decoded, k, allow=allow, **ranking._asdict())
+        if ranking.set():
+            raise InputError(
+                f"{', '.join(ranking.set())} is for codes with a refinement, and these have none: "
+                f"learn with --refine 8, or leave it out"
+            )
         if real:
             if len(self.index.epochs) > 1:
                 raise InputError(
@@ -170,6 +225,7 @@ class Searcher:
         *,
         real: bool = False,
         allow: Ids | None = None,
+        ranking: "Ranking" = NO_RANKING,
         radius: int | None = None,
         name: str = "the queries",
     ) -> Iterator[Answer]:
@@ -178,7 +234,7 @@ class Searcher:
             if radius is not None:
                 yield from _answers(ids, self.within(rows, radius, name=name))
             else:
-                hits = self.search(rows, k, real=real, allow=allow, name=name)
+                hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
                 yield from _answers(ids, _split(hits))
 
     def reranked(
@@ -226,13 +282,47 @@ def _has_rows(batch: RowBatch) -> bool:
 
 def _split(hits: Hits) -> list[Hits]:
     """The hits of each query."""
-    return [Hits(*pair) for pair in zip(hits.ids, hits.distances, strict=True)]
+    count = len(hits)
+    certain = [None] * count if hits.certain is None else hits.certain
+    reads = [None] * count if hits.reads is None else hits.reads
+    return [Hits(*each) for each in zip(hits.ids, hits.distances, reads, certain, strict=True)]
 
 
 def _answers(queries: Ids, found: list[Hits]) -> Iterator[Answer]:
     """Hits as plain values."""
     for query, hits in zip(queries.tolist(), found, strict=True):
-        yield Answer(query, hits.ids.tolist(), hits.distances.tolist())
+        certain = None if hits.certain is None else hits.certain.tolist()
+        reads = None if hits.reads is None else int(hits.reads)
+        yield Answer(query, hits.ids.tolist(), hits.distances.tolist(), certain, reads)
+
+
+def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:
+    """Read all rows of a source; returns a function from ids to their rows. Memory: the rows."""
+    batches = [batch for batch in source.read() if len(batch.ids)]
+    if not batches:
+        raise StorageError(f"{source.name} has no rows")
+    ids = np.concatenate([batch.ids for batch in batches])
+    rows = np.concatenate([batch.rows for batch in batches])
+    last = last_of_each(ids)
+    ids, rows = ids[last], rows[last]
+    order = np.argsort(ids)
+
+    def look_up(asked: Ids) -> NDArray[Any]:
+        places = order[np.minimum(np.searchsorted(ids, asked, sorter=order), len(ids) - 1)]
+        there = ids[places] == asked
+        if not there.all():
+            raise _no_row(source, asked[~there][0])
+        found: NDArray[Any] = rows[places]
+        return found
+
+    return look_up
+
+
+def _no_row(source: Source, missing: int) -> InputError:
+    return InputError(
+        f"{source.name} has no row of the id {missing}, which was found: pass the rows that were "
+        f"encoded, with their ids (--rerank-ids)"
+    )
 
 
 def _rows_of(source: Source, ids: Ids) -> NDArray[Any]:
@@ -248,8 +338,5 @@ def _rows_of(source: Source, ids: Ids) -> NDArray[Any]:
     if rows is None:
         raise StorageError(f"{source.name} has no rows")
     if not there.all():
-        raise InputError(
-            f"{source.name} has no row of the id {ids[~there][0]}, which was found: pass the rows "
-            f"that were encoded, with their ids (--rerank-ids)"
-        )
+        raise _no_row(source, ids[~there][0])
     return rows

@@ -1,6 +1,6 @@
 """Every method as a choice of parts; this file is the table to read first.
 
-    code(x) = pack(sign(features(x) . directions . rotation - thresholds))
+    code(x) = pack(sign(features(x) . directions . rotation - thresholds)) [+ refinement bytes]
 
 | method             | features         | directions                        | rotation | streams |
 |--------------------|------------------|-----------------------------------|----------|---------|
@@ -14,6 +14,7 @@
 | pcah, itq          | Linear           | Gram, centred                     | none, itq | yes    |
 | unifdiag           | Linear           | Gram, centred                     | uniform  | yes     |
 | linear             | Linear           | Gram, centred, any whitening      | any      | yes     |
+| product            | Linear           | none: bytes, by a ProductQuantiser | none    | yes     |
 | semi_supervised    | Linear           | SupervisedGram (labels), centred  | none     | yes     |
 | lsh                | Linear           | Fixed (random)                    | none     | no      |
 | lsbc, e2lsh, sh    | Cosines          | Fixed (identity)                  | none     | no      |
@@ -29,6 +30,7 @@ from streambits.methods.linear import (
     linear,
     osh,
     pcah,
+    product,
     semi_supervised,
     unifdiag,
 )
@@ -46,6 +48,7 @@ METHODS: dict[str, Method] = {
     "itq": Method(itq, limit="columns"),
     "unifdiag": Method(unifdiag, limit="columns"),
     "linear": Method(linear, limit="columns"),
+    "product": Method(product, signs=False),
     "semi_supervised": Method(semi_supervised, limit="columns"),
     "lsh": Method(lsh, streams=False),
     "lsbc": Method(lsbc, streams=False),
@@ -71,6 +74,7 @@ __all__ = [
     "nystrom",
     "osh",
     "pcah",
+    "product",
     "rff_fd",
     "semi_supervised",
     "sh",

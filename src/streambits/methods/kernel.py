@@ -35,6 +35,8 @@ def ssbc(
     half_life: float | None = None,
     epochs: str | int = "auto",
     reference: Array = None,
+    refine: int = 0,
+    certified: bool = False,
     paper: bool = False,
     seed: Seed = 0,
 ) -> Learner:
@@ -61,12 +63,20 @@ def ssbc(
         When new landmarks are drawn and a new epoch is published: when the stream has moved away
         from the landmarks, never, or every so many rows (at least 512).
     reference : array of shape (n, d), optional
-        Rows like those to come, by which `epochs="auto"` judges. Needed where the landmarks are
-        not such rows, as centres are not; the landmarks by default.
+        Rows like those to come, by which `epochs="auto"` judges, and on which the first
+        refinement is fitted while few rows were learned. Needed where the landmarks are not such
+        rows, as centres are not; the landmarks by default.
+    refine : int, default 0
+        Bytes beside the bits, at most 256, for what the bits leave over: codes then decode to rows
+        (`Coder.decode`), and a search ranks candidates by what they decode to.
+    certified : bool, default False
+        Whether one byte more bounds the distance of a row from what its code decodes to, for
+        answers that are proven: `HammingIndex.search`.
     paper : bool, default False
         Whether to follow Algorithm 1 to the letter: raw rows, one row freed at a time, the
         landmarks first in the stream, no alignment; `whitening`, `rotation`, `epochs` and
-        `reference` are then ignored. Codes of different moments do not compare, as in the paper.
+        `reference` are then ignored, and there is no refinement. Codes of different moments do not
+        compare, as in the paper.
     seed : int or Generator, default 0
         Seed of the sample, the rotation and new landmarks.
 
@@ -103,6 +113,8 @@ def ssbc(
     bits = as_bits(bits)
     size = sketch_size(bits, epsilon)
     if paper:
+        if refine:
+            raise InputError("the paper's codes have no refinement: leave refine or paper out")
         raw = FrequentDirections(
             features.width, size, 1, centred=False, half_life=half_life, like=features.like
         )
@@ -119,6 +131,9 @@ def ssbc(
         prior=prior,
         whitening=whitening,
         rotation=rotation,
+        reference=reference,
+        refine=refine,
+        certified=certified,
         monitor=monitor_for(epochs, features, reference),
         seed=seed,
     )
@@ -134,6 +149,8 @@ def rff_fd(
     whitening: float = 0.5,
     rotation: str = "itq",
     half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
     seed: Seed = 0,
 ) -> Learner:
     """SSBC with random Fourier features in place of landmarks.
@@ -146,7 +163,7 @@ def rff_fd(
     bandwidth : Bandwidth or float, optional
     count : int, optional
         Number of features: 500, or 2 `bits` if that is more.
-    epsilon, whitening, rotation, half_life, seed
+    epsilon, whitening, rotation, half_life, refine, certified, seed
         As for `ssbc`.
 
     Returns
@@ -168,7 +185,15 @@ def rff_fd(
     prior = as_rows(sample, like=features.like)
     sketch = _sketch(features, prior, bits, sketch_size(bits, epsilon), half_life)
     return Learner(
-        features, sketch, bits=bits, prior=prior, whitening=whitening, rotation=rotation, seed=seed
+        features,
+        sketch,
+        bits=bits,
+        prior=prior,
+        whitening=whitening,
+        rotation=rotation,
+        refine=refine,
+        certified=certified,
+        seed=seed,
     )
 
 

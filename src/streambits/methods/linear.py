@@ -2,10 +2,13 @@
 
 from streambits._arrays import (
     Array,
+    as_count,
     as_rows,
     as_seed,
 )
-from streambits.features import Linear
+from streambits.epochs.monitor import DriftMonitor, monitor_for
+from streambits.errors import InputError
+from streambits.features import Features, GaussianAffinity, Linear
 from streambits.methods.method import BITS, Seed, sketch_size
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
@@ -18,6 +21,8 @@ from streambits.sketches import (
     labelled_guide,
 )
 
+MARKS = 500  # rows of the sample, at most, by which a stream is judged
+
 
 def linear(
     sample: Array,
@@ -26,6 +31,10 @@ def linear(
     whitening: float = 0,
     rotation: str = "itq",
     half_life: float | None = None,
+    epochs: str | int = "auto",
+    refine: int = 0,
+    certified: bool = False,
+    reference: Array = None,
     seed: Seed = 0,
 ) -> Learner:
     """Principal components of the rows themselves, with any rounding: ssbc without a kernel.
@@ -41,6 +50,11 @@ def linear(
     rotation : {"itq", "random", "uniform", "none"}, default "itq"
     half_life : float, optional
         Number of rows after which a row counts half. By default rows are never forgotten.
+    epochs : "auto", "never" or int, default "auto"
+        When a new epoch is published: when the stream has moved away from the sample, by its
+        affinity to at most 500 rows of it; never; or every so many rows (at least 512).
+    refine, certified, reference
+        As for `ssbc`.
     seed : int or Generator, default 0
 
     Returns
@@ -60,12 +74,78 @@ def linear(
         whitening=whitening,
         rotation=rotation,
         prior=sample,
+        reference=reference,
+        refine=refine,
+        certified=certified,
+        monitor=_monitor(epochs, features, sample, reference),
+        seed=seed,
+    )
+
+
+def product(
+    sample: Array,
+    bits: int = 0,
+    *,
+    refine: int = 8,
+    certified: bool = False,
+    half_life: float | None = None,
+    epochs: str | int = "auto",
+    reference: Array = None,
+    seed: Seed = 0,
+) -> Learner:
+    """Product quantisation, learned from a stream: codes of bytes, without sign bits.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Rows like those to come; it counts once beside the stream.
+    bits : int, default 0
+        These codes have no sign bits.
+    refine : int, default 8
+        Bytes per code, at most 256.
+    certified, half_life, epochs, reference, seed
+        As for `linear`.
+
+    Returns
+    -------
+    Learner
+        Its codes are found by a scan of all of them, which ranks by what they decode to; the best
+        answers for their bytes, where a linear scan is acceptable.
+
+    Raises
+    ------
+    InputError
+        If `bits` is not 0.
+
+    References
+    ----------
+    Jegou, Douze & Schmid, "Product Quantization for Nearest Neighbor Search", PAMI 2011.
+    Ge, He, Ke & Sun, "Optimized Product Quantization", PAMI 2014.
+    """
+    if bits != 0:
+        raise InputError(f"bits is {bits}, and product codes have no sign bits: leave it out")
+    as_count(refine, "refine")
+    return linear(
+        sample,
+        0,
+        rotation="none",
+        half_life=half_life,
+        epochs=epochs,
+        refine=refine,
+        certified=certified,
+        reference=reference,
         seed=seed,
     )
 
 
 def pcah(
-    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
+    sample: Array,
+    bits: int = BITS,
+    *,
+    half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
+    seed: Seed = 0,
 ) -> Learner:
     """Signs of the principal components.
 
@@ -73,19 +153,33 @@ def pcah(
     ----------
     sample : array of shape (m, d)
     bits : int, default 64
-    half_life : float, optional
-    seed : int or Generator, default 0
+    half_life, refine, certified, seed
         As for `linear`.
 
     Returns
     -------
     Learner
     """
-    return linear(sample, bits, rotation="none", half_life=half_life, seed=seed)
+    return linear(
+        sample,
+        bits,
+        rotation="none",
+        half_life=half_life,
+        epochs="never",
+        refine=refine,
+        certified=certified,
+        seed=seed,
+    )
 
 
 def itq(
-    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
+    sample: Array,
+    bits: int = BITS,
+    *,
+    half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
+    seed: Seed = 0,
 ) -> Learner:
     """Iterative quantisation: principal components, rotated towards the corners of a cube.
 
@@ -93,8 +187,7 @@ def itq(
     ----------
     sample : array of shape (m, d)
     bits : int, default 64
-    half_life : float, optional
-    seed : int or Generator, default 0
+    half_life, refine, certified, seed
         As for `linear`.
 
     Returns
@@ -105,11 +198,26 @@ def itq(
     ----------
     Gong & Lazebnik, "Iterative Quantization", CVPR 2011.
     """
-    return linear(sample, bits, rotation="itq", half_life=half_life, seed=seed)
+    return linear(
+        sample,
+        bits,
+        rotation="itq",
+        half_life=half_life,
+        epochs="never",
+        refine=refine,
+        certified=certified,
+        seed=seed,
+    )
 
 
 def unifdiag(
-    sample: Array, bits: int = BITS, *, half_life: float | None = None, seed: Seed = 0
+    sample: Array,
+    bits: int = BITS,
+    *,
+    half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
+    seed: Seed = 0,
 ) -> Learner:
     """Principal components rotated to bits of equal variance.
 
@@ -117,8 +225,7 @@ def unifdiag(
     ----------
     sample : array of shape (m, d)
     bits : int, default 64
-    half_life : float, optional
-    seed : int or Generator, default 0
+    half_life, refine, certified, seed
         As for `linear`.
 
     Returns
@@ -135,7 +242,16 @@ def unifdiag(
     Morvan, Souloumiac, Gouy-Pailler & Atif, "Streaming Binary Sketching based on Subspace Tracking
     and Diagonal Uniformization", ICASSP 2018.
     """
-    return linear(sample, bits, rotation="uniform", half_life=half_life, seed=seed)
+    return linear(
+        sample,
+        bits,
+        rotation="uniform",
+        half_life=half_life,
+        epochs="never",
+        refine=refine,
+        certified=certified,
+        seed=seed,
+    )
 
 
 def osh(
@@ -145,6 +261,8 @@ def osh(
     epsilon: float = 1.0,
     rotation: str = "random",
     half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
     seed: Seed = 0,
 ) -> Learner:
     """Online sketching hashing: Frequent Directions of the centred rows themselves.
@@ -156,8 +274,7 @@ def osh(
     epsilon : float, default 1
         The sketch has l = ceil(bits + bits / epsilon) rows.
     rotation : {"random", "itq", "uniform", "none"}, default "random"
-    half_life : float, optional
-    seed : int or Generator, default 0
+    half_life, refine, certified, seed
         As for `linear`.
 
     Returns
@@ -172,7 +289,15 @@ def osh(
     size = sketch_size(as_bits(bits), epsilon)
     sketch = FrequentDirections(features.width, size, half_life=half_life, like=features.like)
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=sample, seed=seed
+        features,
+        sketch,
+        bits=bits,
+        whitening=0,
+        rotation=rotation,
+        prior=sample,
+        refine=refine,
+        certified=certified,
+        seed=seed,
     )
 
 
@@ -183,6 +308,8 @@ def frosh(
     epsilon: float = 1.0,
     rotation: str = "random",
     half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
     seed: Seed = 0,
 ) -> Learner:
     """Faster online sketching hashing: osh of a few mixed rows per block.
@@ -191,7 +318,7 @@ def frosh(
     ----------
     sample : array of shape (m, d)
     bits : int, default 64
-    epsilon, rotation, half_life, seed
+    epsilon, rotation, half_life, refine, certified, seed
         As for `osh`.
 
     Returns
@@ -209,7 +336,15 @@ def frosh(
         features.width, size, half_life=half_life, seed=seed, like=features.like
     )
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation=rotation, prior=sample, seed=seed
+        features,
+        sketch,
+        bits=bits,
+        whitening=0,
+        rotation=rotation,
+        prior=sample,
+        refine=refine,
+        certified=certified,
+        seed=seed,
     )
 
 
@@ -220,6 +355,8 @@ def semi_supervised(
     labels: Array = None,
     eta: float = ETA,
     half_life: float | None = None,
+    refine: int = 0,
+    certified: bool = False,
     seed: Seed = 0,
 ) -> Learner:
     """Leading eigenvectors of pairs + eta C: the labels guide, the rows stream.
@@ -233,8 +370,8 @@ def semi_supervised(
         One per row of `sample`, -1 where unknown. Without labels this is `pcah`.
     eta : float, default 0.03
         Weight of the covariance. Towards 0 the labels decide alone; a large `eta` is `pcah`.
-    half_life : float, optional
-    seed : int or Generator, default 0
+    half_life, refine, certified, seed
+        As for `linear`.
 
     Returns
     -------
@@ -255,5 +392,24 @@ def semi_supervised(
     guide = labelled_guide(features(as_rows(sample, like=features.like)), labels)
     sketch = SupervisedGram(guide, eta=eta, half_life=half_life)
     return Learner(
-        features, sketch, bits=bits, whitening=0, rotation="none", prior=sample, seed=seed
+        features,
+        sketch,
+        bits=bits,
+        whitening=0,
+        rotation="none",
+        prior=sample,
+        refine=refine,
+        certified=certified,
+        seed=seed,
     )
+
+
+def _monitor(
+    epochs: str | int, features: Features, sample: Array, reference: Array
+) -> DriftMonitor | None:
+    """A monitor that judges by some rows of the sample, as these features have no landmarks."""
+    if epochs == "never":
+        return monitor_for(epochs, features)
+    rows = as_rows(sample, like=features.like)
+    marks = GaussianAffinity(rows[:: -(-rows.shape[0] // MARKS), :])
+    return monitor_for(epochs, features, rows if reference is None else reference, marks)

@@ -34,6 +34,8 @@ class Method:
         What bounds the number of bits; empty where any number is possible.
     distance : {"hamming", "product", "spherical"}
         How its codes are meant to be compared.
+    signs : bool, default True
+        Whether its codes have sign bits.
     most_rows : int, optional
         Where every row must be a landmark, the number of rows that is possible in reasonable time.
     """
@@ -42,6 +44,7 @@ class Method:
     streams: bool = True
     limit: str = ""
     distance: str = "hamming"
+    signs: bool = True
     most_rows: int | None = None
 
     def __call__(self, landmarks: Array, bits: int = BITS, **settings: Any) -> Learner:
@@ -51,6 +54,7 @@ class Method:
         ----------
         landmarks : array of shape (m, d)
         bits : int, default 64
+            Not used by a method whose codes have no sign bits.
         **settings
             As the function of the method accepts them.
 
@@ -71,7 +75,7 @@ class Method:
                     f"{self.build.__name__} has no setting {name!r}{forgets}: "
                     f"it takes {', '.join(known)}"
                 )
-        return self.build(landmarks, bits, **settings)
+        return self.build(landmarks, bits if self.signs else 0, **settings)
 
     def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
         """Say why the method does not have codes of this length.

@@ -6,6 +6,8 @@ So a new setting is two edits: the method, and a line here.
 """
 
 import inspect
+import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -16,9 +18,11 @@ from streambits._arrays import Array, as_choice
 from streambits.errors import InputError
 from streambits.features import centres, nearest
 from streambits.methods import METHODS, Method
+from streambits.methods.choose import choose_features
 from streambits.methods.method import BITS
 from streambits.model.codes import MOST_BITS, as_bits
 from streambits.model.learner import Learner
+from streambits.model.quantiser import MOST_BYTES
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import reservoir
 
@@ -27,8 +31,10 @@ LEARNED: dict[str, Method] = {
     for name, method in METHODS.items()
     if method.streams and name != "semi_supervised"  # which needs labels
 }
+AUTO = "auto"
 LANDMARKS_BY = ("uniform", "centres")
 SHARE = 10  # first rows for each landmark that is drawn from them
+logger = logging.getLogger("streambits")
 REFERENCE = 1000  # further rows, by which a stream is judged where landmarks are centres
 
 
@@ -43,7 +49,7 @@ class MethodSettings:
 
     Parameters
     ----------
-    epochs, half_life, bandwidth, whitening, rotation, epsilon
+    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified
         As for `ssbc`; the metadata of each field has a help text and its limits.
     """
 
@@ -82,6 +88,18 @@ class MethodSettings:
         "The sketch has bits + bits / epsilon rows. More rows than columns are exact, and take "
         "no more memory.",
     )
+    refine: int | None = _setting(
+        None,
+        "Bytes beside the bits of a code for what the bits leave over. Codes then decode to rows, "
+        "and searches rank candidates by that. The default is 8 for product, and 0 otherwise.",
+        least=0,
+        most=MOST_BYTES,
+    )
+    certified: bool | None = _setting(
+        None,
+        "Add one more byte, which bounds the distance of a row from what its code decodes to, for "
+        "answers that are proven to be exact.",
+    )
 
     def arguments(self) -> dict[str, Any]:
         """Return the settings of the method that are not left to it, by name."""
@@ -97,8 +115,9 @@ class Settings(MethodSettings):
     ----------
     bits : int, default 64
         Length of the codes.
-    method : str, default "ssbc"
-        One of `LEARNED`.
+    method : str, default "auto"
+        One of `LEARNED`, or "auto": `ssbc` or `linear`, whichever finds more true neighbours among
+        the first rows (`choose_features`); `ssbc` where a setting is set that only it has.
     n_landmarks : int, default 500
         Number of landmarks, drawn from the first 10 times as many rows.
     landmarks_by : {"uniform", "centres"}
@@ -108,7 +127,7 @@ class Settings(MethodSettings):
     refresh : "auto" or int
         Rows between two coders of an online job: see `OnlineEncoder`.
     seed : int, default 0
-    epochs, half_life, bandwidth, whitening, rotation, epsilon
+    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified
         Settings of the method (`MethodSettings`), by keyword.
 
     Examples
@@ -118,11 +137,18 @@ class Settings(MethodSettings):
     >>> settings.learner([rows]).learn(rows).coder().encode(rows[:2])
     Codes(2 x 16 bits, epoch 0)
     >>> print(settings)
-    ssbc, bits 16, n_landmarks 50
+    auto, bits 16, n_landmarks 50
     """
 
-    bits: int = _setting(BITS, "Length of the codes in bits.", least=1, most=MOST_BITS)
-    method: str = _setting("ssbc", "The method by which codes are learned.", choices=tuple(LEARNED))
+    bits: int = _setting(
+        BITS, "Number of sign bits of a code; product codes have none.", least=1, most=MOST_BITS
+    )
+    method: str = _setting(
+        AUTO,
+        "The method by which codes are learned. auto: ssbc or linear, whichever finds more true "
+        "neighbours among the first rows.",
+        choices=(AUTO, *LEARNED),
+    )
     n_landmarks: int = _setting(
         500,
         "Number of landmarks, sampled from the first 10 x N rows, which are buffered until then. "
@@ -154,8 +180,33 @@ class Settings(MethodSettings):
         """Number of rows gathered for landmarks, and for the reference by which `epochs` judges."""
         return SHARE * self.n_landmarks + (REFERENCE if self.landmarks_by == "centres" else 0)
 
+    @property
+    def sign_bits(self) -> int:
+        """Sign bits of a code: `bits`, or 0 where the method has none."""
+        return self.bits if self._method().signs else 0
+
+    @property
+    def refinement_bytes(self) -> int:
+        """Bytes of a code beside its sign bits, that of the error included."""
+        own = inspect.signature(self._method().build).parameters["refine"].default
+        return int(own if self.refine is None else self.refine) + bool(self.certified)
+
+    def resolved(self, rows: list[NDArray[Any]]) -> "Settings":
+        """Return the same settings with a method in place of "auto", by the first rows."""
+        if self.method != AUTO:
+            return self
+        kernel = self.bandwidth, self.bandwidth_factor, self.epsilon
+        if any(value is not None for value in kernel) or self.landmarks_by != "uniform":
+            return replace(self, method="ssbc")
+        first = np.concatenate(rows)[: self.gathered]
+        choice = choose_features(first, self.bits, n_landmarks=self.n_landmarks, seed=self.seed)
+        logger.info("method auto: %s (%s)", choice.method, choice.reason)
+        return replace(self, method=choice.method)
+
     def checked(self) -> "Settings":
         """Return the same settings with the method's own defaults filled in.
+
+        With "auto" they stay open, as they depend on the method.
 
         A learner of two rows is built with them, so an error is raised before anything is read.
 
@@ -164,6 +215,9 @@ class Settings(MethodSettings):
         InputError
             If the method does not accept a setting or its value, or cannot have so many bits.
         """
+        if self.method == AUTO:
+            replace(self, method="ssbc").checked()
+            return self
         bits, method = as_bits(self.bits), self._method()
         refusal = method.refusal(bits, landmarks=self.n_landmarks, columns=bits)
         if refusal:
@@ -171,7 +225,7 @@ class Settings(MethodSettings):
                 f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
                 f"landmarks"
             )
-        parameters = inspect.signature(method.build).parameters
+        parameters = self._parameters()
         own = {name: p.default for name, p in parameters.items() if name in self._unset()}
         if "epochs" not in parameters and self.epochs == "never":
             own["epochs"] = None
@@ -191,11 +245,13 @@ class Settings(MethodSettings):
         -------
         Learner
         """
-        more = {}
+        settings, more = self.resolved(rows), {}
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
             more["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
-        return self.build(self._landmarks(rows), **more)
+        elif settings.refine and "reference" in settings._parameters():
+            more["reference"] = np.concatenate(rows)
+        return settings.build(settings._landmarks(rows), **more)
 
     def build(self, landmarks: Array, **more: Any) -> Learner:
         """Build a learner from its landmarks.
@@ -215,6 +271,8 @@ class Settings(MethodSettings):
         InputError
             If both `bandwidth` and `bandwidth_factor` are set.
         """
+        if self.method == AUTO:
+            return self.resolved([landmarks]).build(landmarks, **more)
         arguments = self.arguments() | more
         if self.bandwidth_factor is not None:
             if self.bandwidth is not None:
@@ -238,8 +296,13 @@ class Settings(MethodSettings):
     def _unset(self) -> set[str]:
         return {f.name for f in fields(MethodSettings)} - self.arguments().keys()
 
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self._method().build).parameters
+
     def _method(self) -> Method:
-        return LEARNED[as_choice(self.method, "method", tuple(LEARNED))]
+        """The method; of "auto" the one that it is without a reason for another."""
+        name = as_choice(self.method, "method", (AUTO, *LEARNED))
+        return LEARNED["ssbc" if name == AUTO else name]
 
     def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
         count = min(self.n_landmarks, sum(map(len, rows)))

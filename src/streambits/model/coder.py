@@ -204,7 +204,7 @@ class Coder:
                 f"by the coder of theirs"
             )
         assert codes.refinement is not None
-        return refinement.decode(codes.unpack(), codes.refinement)
+        return refinement.decode(codes.packed, codes.refinement)
 
     def queries(self, rows: Array, *, real: bool = False, warn: bool = True) -> RowQueries:
         """Encode rows for a search that ranks codes by what they decode to.
@@ -289,7 +289,7 @@ class Coder:
         packed = np.packbits(bits, axis=1, bitorder="little")
         if self.refinement is None:
             return packed
-        return np.concatenate([packed, self.refinement.encode(to_numpy(rows), bits)], axis=1)
+        return np.concatenate([packed, self.refinement.encode(to_numpy(rows), packed)], axis=1)
 
     def joined(self, blocks: Iterable[NDArray[np.uint8]]) -> Codes:
         """Make codes of what `encoded` returned for one block after another."""

@@ -1,4 +1,4 @@
-"""Codes: packed bits with their length and their epoch, and refinement bytes where there are any."""
+"""Codes: packed bits with their length and epoch, and the bytes that refine them, if any."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
@@ -186,7 +186,11 @@ class Codes:
             isinstance(other, Codes)
             and (self.bits, self.epoch, self.refine) == (other.bits, other.epoch, other.refine)
             and np.array_equal(self.packed, other.packed)
-            and (self.refinement is None or np.array_equal(self.refinement, other.refinement))
+            and (
+                self.refinement is None
+                or other.refinement is None
+                or np.array_equal(self.refinement, other.refinement)
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]

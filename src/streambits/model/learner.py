@@ -29,8 +29,8 @@ from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection, no_directions
-from streambits.model.refinement import Refinement, check_supported, restored
 from streambits.model.quantiser import MOST_BYTES
+from streambits.model.refinement import Refinement, check_supported, restored
 from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
@@ -73,6 +73,9 @@ class Learner:
     prior : array of shape (m, d), optional
         Rows (usually the landmarks) that count once beside the stream, so that there is a coder
         before the first row. Merging shards of one prior still counts it once.
+    reference : array of shape (n, d), optional
+        Rows like those to come, on which the first refinement is fitted while the sample is not
+        full.
     sample : int, default 5000
         Rows kept for fitting the rotation and drawing new landmarks.
     refine : int, default 0
@@ -118,6 +121,7 @@ class Learner:
         rotation: str = "itq",
         steady: bool = True,
         prior: Array = None,
+        reference: Array = None,
         sample: int = SAMPLE,
         refine: int = 0,
         certified: bool = False,
@@ -155,7 +159,9 @@ class Learner:
         self._missed: float | None = None  # by that coder, when it was made
         self._refinement: Refinement | None = None  # of this epoch
         self._fitted = 0  # rows that it was fitted on
-        self._recent: Array = None  # rows since a change, for the next refinement
+        self._more: Array = None  # rows beside the sample that the next refinement is fitted on
+        if self.refine and reference is not None:
+            self._more = self._checked(reference)
         self._stale = True
         self._prior_rows = self._blocks.rows if prior is None else self._checked(prior)
         self._prior = sketch.fresh()
@@ -222,7 +228,7 @@ class Learner:
 
     def _take(self, rows: Array, work: Callable[[Array], R]) -> R:
         """Let `work` learn the rows up to where a new epoch is due, and begin that."""
-        last = self._coder.projection if self._coder else None
+        last = self._coder.projection if self._coder and self.bits else None
         due = self._monitor.until(rows, last, self.epoch) if self._monitor else None
         self._stale = True
         found = work(rows if due is None else rows[:due, :])
@@ -351,8 +357,9 @@ class Learner:
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
         rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
-        if self.refine:  # signs, axes and centres of all columns, at most
-            coder += 8 * self.features.inputs * (self.bits + self.features.inputs + CENTRES + 2)
+        if self.refine:  # tables, axes and centres of all columns, at most
+            tables = 32 * -(-self.bits // 8)
+            coder += 8 * self.features.inputs * (tables + self.features.inputs + CENTRES + 2)
         coder += self._monitor.nbytes if self._monitor else 0
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
@@ -409,21 +416,26 @@ class Learner:
     def _refined(self, signs: Coder) -> Coder:
         """The coder with the refinement of this epoch, which is fitted now if there is none."""
         if self._refinement is None:
-            rows = self._sample_rows()
-            if self._recent is not None:
-                rows = array_namespace(rows).concat([self._recent, rows], axis=0)
+            rows = self._fitting_rows()
             check_supported(self.refine, rows.shape[0])
-            bits = signs.encode(CheckedRows(rows), warn=False).unpack() if self.bits else None
-            rows = double(to_numpy(rows))
+            encoded = ordered_map(signs.encoded, blocks(rows, BLOCK))
             self._refinement = Refinement.fit(
-                rows,
-                np.zeros((len(rows), 0), np.bool_) if bits is None else bits,
+                double(to_numpy(rows)),
+                np.concatenate(list(encoded)),
+                self.bits,
                 self.refine,
                 certified=self.certified,
                 seed=self.seed,
             )
-            self._fitted, self._recent = len(rows), None
+            self._fitted, self._more = int(rows.shape[0]), None
         return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
+
+    def _fitting_rows(self) -> Array:
+        """The sample; after a change also the rows since, and before it is full the reference."""
+        rows = self._sample_rows()
+        if self._more is None or (self.epoch == 0 and self.seen >= self._sample.size):
+            return rows
+        return array_namespace(rows).concat([self._more, rows], axis=0)
 
     @property
     @alone
@@ -510,20 +522,24 @@ class Learner:
         return self._renew(changed=False)
 
     def _renew(self, *, changed: bool) -> int:
-        features, sketch, held = renewable(self.features), self.sketch, self._sampled()
-        enough = held.rows.shape[0] >= features.width  # or the prior helps out
-        sample = check_enough(held.rows if enough else self._sample_rows(), features.width)
+        marks = self._monitor.marks if self._monitor else renewable(self.features)
+        sketch, held = self.sketch, self._sampled()
+        enough = held.rows.shape[0] >= marks.width  # or the prior helps out
+        sample = check_enough(held.rows if enough else self._sample_rows(), marks.width)
         monitor = self._monitor if changed else None
         since = monitor.since() if monitor else sample[:0, :]
         rng = np.random.default_rng([self.seed, 2, self.epoch])
-        landmarks, new = drawn(since, sample, features.width, rng)
-        self.features = features.renewed(landmarks, wider=monitor.widening if monitor else 1.0)
+        landmarks, new = drawn(since, sample, marks.width, rng)
+        renewed = marks.renewed(landmarks, wider=monitor.widening if monitor else 1.0)
+        own = marks is not self.features  # these have no landmarks, and stay as they are
+        self.features = self.features if own else renewed
         self._sketch, self._sample = rebuilt(sketch, self.features, sample, since), held
-        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        self._blocks = Blocks(BLOCK, marks.inputs, self.features.like)
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._monitor:
-            self._monitor.begin(self.features, landmarks[: new or None, :])
-        self._recent = since if self.refine and since.shape[0] else None
+            like = landmarks[: new or None, :]
+            self._monitor.begin(self.features, like, renewed if own else None)
+        self._more = since if self.refine and since.shape[0] else None
         logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
 
@@ -588,7 +604,7 @@ class Learner:
             "missed": self._missed,
             "refinement": None if self._refinement is None else self._refinement.state(),
             "fitted": self._fitted,
-            "recent": self._recent,
+            "more": self._more,
             "monitor": self._monitor and self._monitor.copy(),
         }
 
@@ -603,14 +619,14 @@ class Learner:
         self._sketch, self._sample = state["sketch"], state["sample"]
         self.epoch, self._stale, self._missed = state["epoch"], state["stale"], state["missed"]
         self._refinement = restored(state["refinement"], self.bits, self.features.inputs)
-        self._fitted, self._recent = state["fitted"], state["recent"]
+        self._fitted, self._more = state["fitted"], state["more"]
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch, self._refinement)
         self._blocks.cut(state["waiting"])
         self._monitor = state["monitor"]
         if self._monitor:
-            self._monitor.attach(renewable(self.features))
+            self._monitor.attach(self.features, self._monitor.marks)
         return self
 
     def __repr__(self) -> str:

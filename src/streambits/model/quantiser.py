@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streambits._arrays import Array, as_count, as_rows, as_seed, blocks, double, to_numpy
 from streambits._threads import cached, one_blas_thread, ordered_map
 from streambits.errors import InputError
-from streambits.kernels.quantise import CENTRES, Codebooks, assign
+from streambits.kernels.quantise import CENTRES, Codebooks, assign, codebooks
 
 BLOCK = 2048  # rows at a time
 BITS = 8  # of a group
@@ -118,9 +118,12 @@ class ProductQuantiser:
         doubt = 8 * self.inputs**0.5 * EPS * (lengths + self._longest) ** 2
         codes = np.empty((len(values), self.n_bytes), np.uint8)
         doubtful = np.zeros(len(values), np.bool_)
-        books = Codebooks(self.centres, self.starts, self.counts)
-        assign(np.ascontiguousarray(values), books, doubt, codes, doubtful)
+        assign(np.ascontiguousarray(values), self._books, doubt, codes, doubtful)
         return codes, doubtful
+
+    @cached
+    def _books(self) -> Codebooks:
+        return codebooks(self.centres, self.starts, self.counts)
 
     @cached
     def _longest(self) -> float:

@@ -1,0 +1,215 @@
+"""What sign bits leave over, as bytes, and codes that decode."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streambits as sb
+from streambits.errors import EpochError, InputError, MergeError
+from streambits.model.refinement import Refinement
+
+
+def cloud(count=4000, columns=10, seed=0):
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    return (rng.standard_normal((count, columns)) * 0.8 ** np.arange(columns) @ turn + 3).astype(
+        np.float32
+    )
+
+
+ROWS = cloud()
+LEARNER = sb.ssbc(ROWS[:200], bits=20, refine=4, certified=True, epochs="never").learn(ROWS)
+CODER = LEARNER.coder()
+CODES = CODER.encode(ROWS)
+
+
+def errors(coder, rows):
+    return np.linalg.norm(coder.decode(coder.encode(rows)) - rows.astype(np.float64), axis=1)
+
+
+def test_codes_have_bits_bytes_and_a_bound():
+    assert (CODES.bits, CODES.refine, CODER.refine) == (20, 5, 5)
+    assert repr(CODES) == "Codes(4000 x 20 bits + 5 bytes, epoch 0)"
+    assert CODES.refinement.shape == (4000, 5)
+
+
+def test_more_bytes_decode_to_nearer_rows():
+    means = [
+        errors(sb.ssbc(ROWS[:200], 20, refine=n, epochs="never").learn(ROWS).coder(), ROWS).mean()
+        for n in (1, 2, 4, 8)
+    ]
+    assert sorted(means, reverse=True) == means
+    assert means[-1] < 0.2 * np.linalg.norm(ROWS - ROWS.mean(axis=0), axis=1).mean()
+
+
+def test_decoding_is_the_sum_that_the_definition_says():
+    """An oracle by loops over bits and bytes."""
+    refinement, quantiser = CODER.refinement, CODER.refinement.quantiser
+    decoded = CODER.decode(CODES[:20])
+    for row in range(20):
+        expected = refinement.offset + quantiser.mean
+        bits = CODES[row].unpack()[0]
+        for half in range(len(refinement.tables)):
+            four = bits[4 * half : 4 * half + 4]
+            expected = expected + refinement.tables[half, sum(1 << j for j in np.flatnonzero(four))]
+        for group in range(4):
+            start, end = quantiser.starts[group : group + 2]
+            centre = quantiser.centres[start:end, CODES.refinement[row, group]]
+            expected = expected + quantiser.axes[:, start:end] @ centre
+        np.testing.assert_allclose(decoded[row], expected, atol=1e-12)
+
+
+def test_tables_for_kernels_decode_to_the_same_rows():
+    decoder, (basis, origin) = CODER.refinement.decoder, CODER.refinement.coordinates
+    np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-12)
+    some = CODES[:50]
+    along = np.zeros((50, basis.shape[1]))
+    for half in range(len(decoder.signs)):
+        along += decoder.signs[half][some.packed[:, half // 2] >> 4 * (half % 2) & 15]
+    for group in range(4):
+        start, end = decoder.starts[group : group + 2]
+        own = decoder.centres[256 * start : 256 * end].reshape(256, end - start)
+        along[:, start:end] += own[some.refinement[:, group]]
+    np.testing.assert_allclose(origin + along @ basis.T, CODER.decode(some), atol=1e-12)
+
+
+def test_tables_are_a_better_fit_than_bits_one_by_one():
+    """Rows that are products of two signs: single bits say nothing of them."""
+    bits = np.random.default_rng(0).random((3000, 8)) < 0.5
+    signs = np.where(bits, 1.0, -1.0)
+    rows = np.column_stack([signs[:, 0] * signs[:, 1], signs[:, 4] * signs[:, 6], signs[:, 2]])
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    fitted = Refinement.fit(rows, packed, 8, 1)
+    decoded = fitted.decode(packed, fitted.encode(rows, packed))
+    assert np.square(decoded - rows).mean() < 0.01
+
+
+@given(
+    start=st.integers(0, len(ROWS) - 1), size=st.integers(1, 40), columns=st.sampled_from([10, 3])
+)
+def test_any_batch_gives_the_same_bytes(start, size, columns):
+    coder, rows = (CODER, ROWS) if columns == 10 else SMALL
+    whole = CODES if columns == 10 else SMALL_CODES
+    assert coder.encode(rows[start : start + size]) == whole[start : start + size]
+
+
+INTEGERS = np.random.default_rng(1).integers(0, 4, (4000, 3)).astype(np.float32)
+SMALL = (
+    sb.methods.product(INTEGERS[:200], refine=1, certified=True).learn(INTEGERS[::2]).coder(),
+    (INTEGERS + np.roll(INTEGERS, 7, axis=0)) / 2,  # many of them between two centres
+)
+SMALL_CODES = SMALL[0].encode(SMALL[1])
+
+
+@pytest.mark.parametrize(
+    "rows", [ROWS, cloud(seed=5) * 3 + 10, ROWS[:1]], ids=["own", "far", "one"]
+)
+def test_the_last_byte_bounds_the_error(rows):
+    codes = CODER.encode(rows, warn=False)
+    bounds = CODER.refinement.bounds(codes.refinement)
+    true = np.linalg.norm(CODER.decode(codes) - rows.astype(np.float64), axis=1)
+    assert (bounds >= true).all()
+    if rows is ROWS:
+        assert (bounds <= 1.1 * true + 0.01 * true.max()).all()
+
+
+def test_inside_an_epoch_old_codes_decode_by_every_later_coder():
+    learner = sb.ssbc(ROWS[:200], bits=20, refine=4, epochs="never").learn(ROWS[:1000])
+    first = learner.coder()
+    codes = first.encode(ROWS)
+    later = learner.learn(ROWS[1000:]).coder()
+    assert later is not first
+    np.testing.assert_array_equal(later.decode(codes), first.decode(codes))
+
+
+def test_merged_and_resumed_learners_have_refinements(tmp_path):
+    shards = [sb.ssbc(ROWS[:200], bits=20, refine=4) for _ in range(2)]
+    for shard, part in zip(shards, (ROWS[:2000], ROWS[2000:]), strict=True):
+        shard.learn(part)
+    merged = shards[0].merge(shards[1]).coder()
+    assert errors(merged, ROWS).mean() < 1.1 * errors(CODER, ROWS).mean()
+    half = sb.ssbc(ROWS[:200], bits=20, refine=4).learn(ROWS[:2000])
+    half.coder()
+    sb.save(half, tmp_path / "half")
+    resumed = sb.load(tmp_path / "half").learn(ROWS[2000:])
+    assert resumed.coder().encode(ROWS) == half.learn(ROWS[2000:]).coder().encode(ROWS)
+    sb.save(resumed.coder(), tmp_path / "coder")
+    assert sb.load(tmp_path / "coder").encode(ROWS) == half.coder().encode(ROWS)
+    with pytest.raises(MergeError, match="refine"):
+        shards[0].merge(sb.ssbc(ROWS[:200], bits=20, refine=5))
+
+
+def test_a_reference_stands_in_for_a_sample_that_is_not_there_yet():
+    early = sb.ssbc(ROWS[:200], bits=20, refine=4, reference=ROWS).coder()
+    alone = sb.ssbc(ROWS[:200], bits=20, refine=4).coder()
+    assert errors(early, ROWS).mean() < 0.9 * errors(alone, ROWS).mean()
+
+
+def test_a_refinement_of_few_rows_is_outgrown_and_replaced_online():
+    learner, coders = sb.ssbc(ROWS[:200], bits=20, refine=4), sb.CoderSet()
+    assert not learner.has_outgrown
+    codes = [batch.codes for batch in sb.encode_online(learner, [cloud(9000)], coders=coders)]
+    assert [(part.epoch, len(part)) for part in codes] == [(0, 1000), (1, 7000), (2, 1000)]
+    never = sb.ssbc(ROWS[:200], bits=20, refine=4, epochs="never")
+    assert {batch.codes.epoch for batch in sb.encode_online(never, [cloud(9000)])} == {0}
+
+
+@pytest.mark.parametrize("method", ["rff_fd", "osh", "frosh", "pcah", "itq", "unifdiag", "linear"])
+def test_every_learning_method_has_refined_codes(method):
+    learner = sb.methods.METHODS[method](ROWS[:200], 8, refine=4).learn(ROWS)
+    assert errors(learner.coder(), ROWS).mean() < 0.5 * np.linalg.norm(ROWS.std(axis=0))
+
+
+def test_product_codes_have_no_sign_bits():
+    learner = sb.methods.product(ROWS[:200], refine=6).learn(ROWS)
+    codes = learner.coder().encode(ROWS)
+    assert (codes.bits, codes.refine, codes.packed.shape) == (0, 6, (4000, 0))
+    assert errors(learner.coder(), ROWS).mean() < 0.2 * np.linalg.norm(ROWS.std(axis=0))
+    assert sb.Codes.concat([codes[:5], codes[5:]]) == codes
+    moved = sb.methods.product(ROWS[:200]).learn(ROWS).learn(ROWS * 0.2 + 30)
+    assert moved.epoch
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "complaint"),
+    [
+        (lambda: sb.ssbc(ROWS[:20], 8, refine=3).coder(), InputError, "20 rows supports at most 2"),
+        (lambda: sb.ssbc(ROWS[:20], 8, refine=300), InputError, "refine is 300"),
+        (lambda: sb.ssbc(ROWS[:20], 8, refine=-1), InputError, "refine is -1"),
+        (lambda: sb.ssbc(ROWS[:20], 0), InputError, "bits is 0"),
+        (lambda: sb.ssbc(ROWS[:20], 8, certified=True), InputError, "set refine too"),
+        (lambda: sb.ssbc(ROWS[:20], 8, refine=2, paper=True), InputError, "paper"),
+        (lambda: sb.methods.product(ROWS[:20], 8), InputError, "no sign bits"),
+        (lambda: sb.methods.product(ROWS[:20], refine=0), InputError, "refine is 0"),
+        (lambda: sb.ssbc(ROWS[:20], 8).coder().decode(CODES), InputError, "refine=8"),
+        (lambda: sb.ssbc(ROWS[:20], 8).coder().queries(ROWS), InputError, "refine=8"),
+        (lambda: PLAIN.decode(CODES), InputError, "have 20 bits, and this coder makes 8"),
+        (lambda: PLAIN.decode(PLAIN.encode(ROWS[:2])[:1]), None, ""),
+        (lambda: CODER.decode(sb.Codes(CODES.packed, 20)), InputError, "0 bytes of refinement"),
+        (
+            lambda: CODER.decode(sb.Codes(CODES.packed, 20, 1, CODES.refinement)),
+            EpochError,
+            "epoch 1",
+        ),
+        (lambda: sb.Codes.concat([CODES, sb.Codes(CODES.packed, 20)]), InputError, "do not mix"),
+        (lambda: sb.Codes(CODES.packed, 20, 0, CODES.refinement[:5]), InputError, r"\(4000, r\)"),
+        (lambda: sb.Codes(CODES.packed, 20, 0, CODES.packed * 1.0), InputError, "float64"),
+    ],
+)
+def test_bad_input(wrong, kind, complaint):
+    if kind is None:
+        assert len(wrong()) == 1
+        return
+    with pytest.raises(kind, match=complaint):
+        wrong()
+
+
+PLAIN = sb.ssbc(ROWS[:100], 8, refine=2).coder()
+
+
+@pytest.mark.parametrize("name", ["tables", "offset", "radii"])
+def test_a_state_whose_arrays_do_not_fit_is_refused(name):
+    state = CODER.refinement.state()
+    with pytest.raises(ValueError, match=name):
+        Refinement.from_state(state | {name: state[name][:-1]})
