@@ -323,7 +323,7 @@ def save_index(index: HammingIndex, path: str | Path) -> None:
     elif Path(path).suffix == ".parquet":
         from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
 
-        write_codes(index.items(), index.bits, path)
+        write_codes(index.items(), index.bits, path, refine=index.refine or 0)
     else:
         save(index, path)
 
