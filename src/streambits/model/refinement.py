@@ -293,7 +293,8 @@ def _fitted_tables(packed: Bytes, bits: int, rows: Rows) -> tuple[Rows, Rows]:
 def _used(bits: int, halves: int, subsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which products are of bits that codes have: (15 * halves,)."""
     there = [(1 << max(0, min(4, bits - 4 * half))) - 1 for half in range(halves)]
-    return ((subsets & ~np.array(there, np.int64)[:, None]) == 0).ravel()
+    inside: NDArray[np.bool_] = subsets & ~np.array(there, np.int64)[:, None] == 0
+    return inside.ravel()
 
 
 def _radii(top: float) -> Rows:
