@@ -18,19 +18,19 @@ from streambits.model.projection import whiten
 from streambits.model.rotations import itq_steps, random_rotation
 from streambits.model.sampling import reservoir
 from streambits.sketches import Directions, Gram
-from streambits.sketches.base import check_rank
+from streambits.sketches.base import Contribution, check_rank
 
 LEAST = 200  # rows below which nothing is measured
-ROWS, QUERIES = 2600, 700  # rows beside the landmarks at most, and those of them that are queries
+ROWS, QUERIES = 2500, 1000  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
-MARGIN = 0.003  # by how much more linear features must find, for kernel ones follow a moving stream
+MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
-BLOCK, STEP = 950, 175  # rows whose features, and queries whose answers are found at a time
+BLOCK, STEP = 625, 200  # rows whose features, and queries whose answers are found at a time
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
-WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by iteration, and how
+WIDE, PASSES, MORE = 512, 3, 16  # columns from which directions are found by iteration, and how
 NOTHING = 1e-11  # share of the strongest energy below which iteration finds nothing but rounding
 LONGEST = 128  # bits of the codes that are compared at most
-FITTED, STEPS = 1000, 256  # rows to which rotations are fitted, and steps for one bit
+FITTED, STEPS = 1000, 384  # rows to which rotations are fitted, and steps for one bit
 TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
 
 Values = NDArray[np.float32]
@@ -122,31 +122,28 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
 
 
-def _measured(landmarks: NDArray[Any], others: NDArray[Any], bits: int, seed: int) -> Choice:
-    base = len(others) - min(QUERIES, len(others) // 4)  # the last rows are the queries
+def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int) -> Choice:
     try:
-        flat = _linear(others)
+        flat = _linear(rows)
     except InputError as error:
         return Choice("ssbc", None, None, f"there are no linear features: {error}")
     try:
-        kernel, sketch = _kernel(landmarks, others, base)
+        affinities, sketch = _kernel(landmarks, rows)
     except InputError as error:
         return Choice("linear", None, None, f"there are no kernel features: {error}")
-    near, one, other = ordered_map(
-        _call,
-        (
-            partial(_nearest, flat, base),
-            partial(_values, kernel, lambda: _directions(kernel[:base], bits, sketch), 0.5),
-            partial(_values, flat, lambda: _directions(flat[:base], bits), 0.0),
-        ),
+    tasks = (
+        partial(_values, affinities, bits, 0.5, sketch),
+        partial(_values, flat, bits, 0.0),
+        partial(_nearest, flat),
     )
-    if other is None:
+    kernel, linear, near = ordered_map(_call, tasks)
+    if linear is None:
         return Choice("ssbc", None, None, f"the rows have fewer than {bits} linear directions")
-    if one is None:
+    if kernel is None:
         return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
     turns = max(1, TURNS // bits)
-    work = [(values, seed + turn) for turn in range(turns) for values in (one, other)]
-    found = list(ordered_map(lambda item: _recalls(item[0], base, near, item[1]), work))
+    tasks = [partial(_recall, v, near, seed + i) for i in range(turns) for v in (kernel, linear)]
+    found = list(ordered_map(_call, tasks))
     return _judged(float(np.mean(found[::2])), float(np.mean(found[1::2])))
 
 
@@ -167,31 +164,30 @@ def _linear(rows: NDArray[Any]) -> Values:
         return np.asarray(np.ldexp(features, -exponent), np.float32)
 
 
-def _kernel(landmarks: NDArray[Any], rows: NDArray[Any], base: int) -> tuple[Values, Gram]:
-    """Affinities of all rows, and the sketch of those of the base."""
+def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
+    """The affinities of the rows, and their sketch."""
     affinity, sketch = GaussianAffinity(landmarks), Gram(len(landmarks), single=True)
 
-    def work(block: NDArray[Any]) -> tuple[Values, Any]:
+    def work(block: NDArray[Any]) -> tuple[Values, Contribution]:
         features = affinity(block).astype(np.float32, copy=False)
         return features, sketch.prepare(features)
 
     found = []
-    for features, part in ordered_map(work, blocks(rows[:base], BLOCK)):
+    for features, part in ordered_map(work, blocks(rows, BLOCK)):
         found.append(features)
         sketch.absorb(part)
-    found += [affinity(block) for block in blocks(rows[base:], BLOCK)]
-    return np.concatenate(found, dtype=np.float32), sketch
+    return np.concatenate(found), sketch
 
 
 def _values(
-    features: Values, directions: Callable[[], tuple[Directions, Any]], whitening: float
+    features: Values, bits: int, whitening: float, sketch: Gram | None = None
 ) -> Values | None:
     """Values (n, bits) of the rows along their leading directions; None where these are fewer."""
     try:
-        leading, mean = directions()
+        directions, mean = _directions(features, bits, sketch)
     except InputError:
         return None
-    matrix = whiten(leading, whitening)[:, :LONGEST]
+    matrix = whiten(directions, whitening)[:, :LONGEST]
     return np.asarray(features @ matrix.astype(np.float32) - (mean @ matrix).astype(np.float32))
 
 
@@ -230,40 +226,37 @@ def _iterated(features: Values, bits: int) -> tuple[Directions, Values]:
     return Directions(basis @ turn, energies), mean
 
 
-def _nearest(rows: Values, base: int) -> NDArray[np.intp]:
-    """The places (queries, 3) of the nearest rows of the base, nearest first."""
-    far = np.vecdot(rows[:base], rows[:base]) / 2 - rows[base:] @ rows[:base].T
-    found = np.empty((len(far), CLOSEST), np.intp)
+def _nearest(rows: Values) -> NDArray[np.intp]:
+    """The places (queries, 3) of the other rows nearest to the first ones, nearest first."""
+    queries = rows[:QUERIES]
+    far = np.vecdot(rows, rows) / 2 - queries @ rows.T
+    np.fill_diagonal(far, np.inf)
+    found = np.empty((len(queries), CLOSEST), np.intp)
     for place in range(CLOSEST):
         found[:, place] = far.argmin(axis=1)
         np.put_along_axis(far, found[:, place, None], np.inf, axis=1)
     return found
 
 
-def _recalls(values: Values, base: int, near: NDArray[np.intp], seed: int) -> float:
+def _recall(values: Values, near: NDArray[np.intp], seed: int) -> float:
     """Recall with the codes of these values, a mean over queries and depths of search."""
     bits = values.shape[1]
     start = random_rotation(bits, values, seed)
-    *_, rotation = itq_steps(values[: min(base, FITTED)], start, max(2, STEPS // bits))
+    *_, rotation = itq_steps(values[-FITTED:], start, max(3, STEPS // bits))
     codes = Codes.from_bits(values @ rotation > 0)
-    held, asked = codes[:base], codes[base:]
-    found = [
-        _found(asked[i : i + STEP].hamming(held), near[i : i + STEP])
-        for i in range(0, len(asked), STEP)
-    ]
-    return float(np.mean(np.concatenate(found)))
+    found = 0.0
+    for first in range(0, len(near), STEP):
+        some = np.arange(first, min(first + STEP, len(near)))
+        distances = codes[some].hamming(codes).astype(np.uint8)  # LONGEST fits
+        distances[some - first, some] = 255  # a row is not its own neighbour
+        found += sum(_found(distances, places) for places in near[some].T)
+    return found / near.size
 
 
-def _found(distances: NDArray[np.uint16], near: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The share of true neighbours at these places that is found, a mean over depths."""
-    if distances.max() < 256:
-        distances = distances.astype(np.uint8)  # compared in half the time
-    depths = np.array(DEPTHS)[:, None]
-    recall = np.zeros(len(near))
-    for place in near.T:
-        own = np.take_along_axis(distances, place[:, None], axis=1)
-        closer = (distances < own).sum(axis=1, dtype=np.uint16)
-        level = (distances == own).sum(axis=1, dtype=np.uint16)
-        # those at the same distance come in any order
-        recall += np.clip((depths - closer.astype(float)) / level, 0, 1).mean(axis=0)
-    return recall / len(near.T)
+def _found(distances: NDArray[np.uint8], places: NDArray[np.intp]) -> float:
+    """How many of the rows at these places are among the first answers, a mean over depths."""
+    own = np.take_along_axis(distances, places[:, None], axis=1)
+    closer = (distances < own).sum(axis=1, dtype=np.uint16)
+    level = (distances == own).sum(axis=1, dtype=np.uint16)  # which come in any order
+    share = (np.array(DEPTHS)[:, None] - closer.astype(np.float64)) / level
+    return float(np.clip(share, 0, 1).mean(axis=0).sum())
