@@ -20,6 +20,7 @@ from streambits.index import HammingIndex
 from streambits.io.protocols import Sink
 from streambits.io.urls import is_url, shown
 from streambits.model.batches import CodeBatch
+from streambits.model.codes import Codes
 from streambits.storage import save
 
 __all__ = ["SAVED", "StoredCodes", "code_format", "open_codes", "open_sink", "save_index"]
@@ -50,6 +51,7 @@ def open_sink(
     target: str,
     bits: int,
     *,
+    refine: int = 0,
     retry_seconds: float | None = None,
     made_by: str | None = None,
     rows: int | None = None,
@@ -58,11 +60,11 @@ def open_sink(
 ) -> Sink:
     """Open the sink that a text names.
 
-    | target | where codes of `bits` bits go |
+    | target | where codes go |
     |---|---|
     | a folder, or parquet:folder | Parquet files in it |
     | file.jsonl, file.ndjson, or jsonl:file | JSON lines |
-    | npy:folder | ids.npy, codes.npy and epochs.npy in it |
+    | npy:folder | ids.npy, codes.npy, epochs.npy and perhaps refinements.npy in it |
     | file.index, file.safetensors, or index:file | a file that `streambits.load` opens |
     | file.faiss, or faiss:file | a binary index of FAISS |
     | postgresql://user@host/database?table=name | a table with a column for pgvector |
@@ -72,7 +74,10 @@ def open_sink(
     target
         Where codes go. A folder or file that holds codes is refused, unless the sink is resumed.
     bits
-        Length of the codes.
+        Sign bits per code.
+    refine
+        Bytes of refinement per code (`Codes.refine`, that of the error included). Codes with
+        another number of bits or bytes are refused. A file of FAISS holds sign bits alone.
     retry_seconds
         How long a database that goes away is waited for; files do not go away.
     made_by
@@ -117,7 +122,7 @@ def open_sink(
             raise InputError(f"{option} is not an option of {name}, which {shown(target)} is")
         del passed[option]
     module = import_module(f"streambits.io.codes.{name}")
-    sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, **passed)
+    sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, refine=refine, **passed)
     return sink
 
 
@@ -243,11 +248,20 @@ class StoredCodes:
 
     @cached_property
     def bits(self) -> int:
-        """Length of the codes; reads the first of them."""
+        """Sign bits per code; reads the first of them."""
         if self.format in ("index", "faiss"):
             return self.index().bits
+        return self._first.bits
+
+    @cached_property
+    def refine(self) -> int:
+        """Bytes of refinement per code; reads the first of them."""
+        return self._first.refine
+
+    @cached_property
+    def _first(self) -> Codes:
         for batch in self:
-            return batch.codes.bits
+            return batch.codes
         raise self._empty()
 
     @cached_property
@@ -309,7 +323,7 @@ def save_index(index: HammingIndex, path: str | Path) -> None:
     elif Path(path).suffix == ".parquet":
         from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
 
-        write_codes(index.items(), index.bits, path)
+        write_codes(index.items(), index.bits, path, refine=index.refine or 0)
     else:
         save(index, path)
 

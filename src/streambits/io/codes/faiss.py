@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streambits._digests import Digest
 from streambits._files import replacing
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.interop.faiss import faiss, from_faiss, to_faiss
 from streambits.io.codes.index import IndexSink
@@ -21,11 +21,17 @@ class FaissSink(IndexSink):
 
     Collected in memory and written whole at every commit: for what fits there. FAISS has no epochs:
     a commit of codes of several is refused. Lengths are filled up to whole bytes with zeros.
+    Binary indexes have no refinement: refined codes are refused.
     """
 
     kind = "faiss"
 
-    def __init__(self, path: str | Path, bits: int) -> None:
+    def __init__(self, path: str | Path, bits: int, *, refine: int = 0) -> None:
+        if refine:
+            raise InputError(
+                f"{path}: a file of FAISS holds sign bits alone, and the codes have {refine} bytes "
+                f"of refinement: write an index, and convert it by streambits.interop.faiss"
+            )
         super().__init__(path, bits)
 
     def _save(self) -> None:
