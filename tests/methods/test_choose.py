@@ -94,9 +94,17 @@ def test_what_was_measured_can_be_built(rows, bits, seed):
         assert ssbc(rows, bits).learn(rows).coder().bits == bits
 
 
-def test_few_rows_are_not_measured():
-    choice = choose_features(decaying(150), 8)
-    assert choice == Choice("ssbc", None, None, "150 rows are too few to measure")
+@pytest.mark.parametrize(("count", "bits"), [(150, 8), (220, 111)])
+def test_few_rows_are_not_measured(count, bits):
+    choice = choose_features(decaying(count), bits)
+    reason = f"{count} rows are too few to measure codes of {bits} bits"
+    assert choice == Choice("ssbc", None, None, reason)
+
+
+def test_long_codes_are_measured_by_their_first_bits():
+    choice = choose_features(decaying(900, columns=260), 250, n_landmarks=300)
+    assert 0 < choice.ssbc < 1
+    assert 0 < choice.linear < 1
 
 
 def test_more_bits_than_columns_need_a_kernel():

@@ -83,9 +83,9 @@ def choose_features(
     -----
     Both kinds of codes are fitted to rows that are not landmarks, at most 2,500, in a shorter way
     than a learner's, and 800 of these rows search the others. Their 3 nearest there are about as
-    far away as the 100 nearest in a stream of 80,000 rows, and 4 answers are as large a share. Of
-    the recalls at single depths, those below are noise and those above may be 1 for both; the mean
-    over depths from 1 to 64 predicts best which features have the better recall in the stream.
+    far away as the 100 nearest among 80,000 rows, and the first 3 answers are as large a share as
+    the first 100. Recall at a single depth is uncertain, and may be near 1 for both; the mean over
+    depths from 1 to 64 tells best which features have the better recall in the whole stream.
 
     Linear features are recommended where they find clearly more: kernel ones are the paper's, and
     follow a stream that moves. Codes of more than 128 bits are judged by their first 128.
@@ -110,8 +110,9 @@ def choose_features(
     if bits > n_landmarks:
         reason = f"kernel features give at most {n_landmarks} bits, one per landmark"
         return Choice("linear", None, None, reason)
-    if len(rows) < LEAST or bits > count // 2:
-        return Choice("ssbc", None, None, f"{len(rows)} rows are too few to measure")
+    if len(rows) < LEAST or bits > count:
+        reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
+        return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
     return _measured(landmarks, others, bits, seed)
 
