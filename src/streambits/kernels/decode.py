@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streambits.kernels import compiled
+from streambits.kernels.far import FAR, far_components
 from streambits.kernels.weighted import NOWHERE, Heap, enter
 
 METRICS = ("euclidean", "inner", "cosine")
@@ -33,12 +34,15 @@ class Decoder(NamedTuple):
     signs: (halves, 16, columns) what the bits of each half byte of a code add together;
     starts: (groups + 1,) int64, where the axes of each group begin, which are the first columns;
     centres: (256 * axes,) the centres of a group one after the other, those of group g from
-    256 * starts[g] on, each of starts[g + 1] - starts[g] values.
+    256 * starts[g] on, each of starts[g + 1] - starts[g] values; far:
+    FarBooks of codes that begin with 255, in the same coordinates; without axes where there are
+    no such codes.
     """
 
     signs: Any
     starts: Any
     centres: Any
+    far: Any
 
 
 class RefinedCodes(NamedTuple):
@@ -163,8 +167,29 @@ def _looked_up(codes: Any, table: Any, places: Any, out: Any) -> None:
 
 
 @compiled
+def _is_far(code: Any, decoder: Any) -> Any:
+    return len(decoder.far.axes) > 0 and code[0] == FAR
+
+
+@compiled
+def _decode_far(code: Any, decoder: Any, shift: Any, out: Any) -> None:
+    """shift + y of a code of components."""
+    far = decoder.far
+    found = np.empty(len(far.axes))
+    far_components(code, far, found)
+    for j in range(len(far.centre)):
+        out[j] = shift[j] + far.centre[j]
+    for c in range(len(found)):
+        for j in range(len(far.centre)):
+            out[j] += found[c] * far.axes[c, j]
+
+
+@compiled
 def _decode(word: Any, code: Any, decoder: Any, shift: Any, out: Any) -> None:
     """shift + y of one code, four half bytes at a time; what is beyond the columns stays 0."""
+    if _is_far(code, decoder):
+        _decode_far(code, decoder, shift, out)
+        return
     signs, starts, columns = decoder.signs, decoder.starts, decoder.signs.shape[2]
     halves, h = len(signs), 0
     for j in range(columns):
@@ -212,6 +237,8 @@ def _measure(codes: Any, decoder: Any, one: Any, count: int, memory: Any) -> Non
             _looked_up(codes, one.square_table, places, squares)
         if one.metric != EUCLIDEAN:
             _looked_up(codes, one.dot_table, places, dots)
+        if len(decoder.far.axes):
+            _measure_far(codes, decoder, one, count, memory)
         return
     _fetch(codes, places, memory)
     for i in range(count):
@@ -220,6 +247,17 @@ def _measure(codes: Any, decoder: Any, one: Any, count: int, memory: Any) -> Non
             squares[i] = _dot(memory.decoded, memory.decoded)
         if one.metric != EUCLIDEAN:
             dots[i] = _dot(memory.decoded, one.along)
+
+
+@compiled
+def _measure_far(codes: Any, decoder: Any, one: Any, count: int, memory: Any) -> None:
+    """Squares and dots of those codes among product codes that are components."""
+    for i in range(count):
+        code = codes.refinement[memory.places[i]]
+        if code[0] == FAR:
+            _decode_far(code, decoder, one.shift, memory.decoded)
+            memory.squares[i] = _dot(memory.decoded, memory.decoded)
+            memory.dots[i] = _dot(memory.decoded, one.along)
 
 
 @compiled

@@ -31,7 +31,7 @@ from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection, no_directions
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.refinement import Refinement, check_supported, restored
-from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
+from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
@@ -539,7 +539,7 @@ class Learner:
         if self._monitor:
             like = landmarks[: new or None, :]
             self._monitor.begin(self.features, like, renewed if own else None)
-        self._more = since if self.refine and since.shape[0] else None
+        self._more = extrapolated(since) if self.refine and since.shape[0] else None
         logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
 
