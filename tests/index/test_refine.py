@@ -262,7 +262,6 @@ PLAIN = Codes(np.zeros((1, 8), np.uint8), 64)
             InputError,
             "for epoch 1 a Codes",
         ),
-        (lambda _: HammingIndex(0), InputError, "bits is 0"),
         (lambda _: HammingIndex(0, refine=0), InputError, "bits is 0"),
         (lambda _: HammingIndex(64, refine=-1), InputError, "refine is -1"),
         (lambda _: HammingIndex(64, refine=258), InputError, "refine is 258"),

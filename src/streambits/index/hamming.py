@@ -88,7 +88,7 @@ class HammingIndex:
     def __init__(
         self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
     ) -> None:
-        self.bits = as_bits(bits, least=0 if refine else 1)
+        self.bits = as_bits(bits, least=1 if refine == 0 else 0)
         self.strategy = as_choice(strategy, "strategy", STRATEGIES)
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)

@@ -158,7 +158,7 @@ class Learner:
         self._coder: Coder | None = None
         self._missed: float | None = None  # by that coder, when it was made
         self._refinement: Refinement | None = None  # of this epoch
-        self._fitted = 0  # rows that it was fitted on
+        self._fitted = 0  # rows that were known when it was fitted
         self._more: Array = None  # rows beside the sample that the next refinement is fitted on
         if self.refine and reference is not None:
             self._more = self._checked(reference)
@@ -427,7 +427,8 @@ class Learner:
                 certified=self.certified,
                 seed=self.seed,
             )
-            self._fitted, self._more = int(rows.shape[0]), None
+            self._fitted = self.seen + int(self._prior_rows.shape[0])
+            self._more = None
         return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
 
     def _fitting_rows(self) -> Array:
@@ -440,14 +441,13 @@ class Learner:
     @property
     @alone
     def has_outgrown(self) -> bool:
-        """Whether the sample has grown to four times what the refinement was fitted on.
+        """Whether four times as many rows are known as when the refinement was fitted on few.
 
-        A refinement that was fitted on the first rows of a stream is then worth replacing, by
-        that of a new epoch.
+        Few are less than the sample holds. A new epoch is then worth it: its refinement, and the
+        bits that it refines, are fitted anew.
         """
-        if self._refinement is None:
-            return False
-        return min(self.seen, self._sample.size) >= OUTGROWN * self._fitted
+        few = self._refinement is not None and self._fitted < self._sample.size
+        return few and self.seen >= OUTGROWN * self._fitted
 
     @property
     @alone
