@@ -141,11 +141,16 @@ class Refinement:
         codes = refinement[:, : self.quantiser.n_bytes]
         decoded = self._origin + _looked_up(packed, self.tables)
         decoded += self.quantiser.values(codes) @ self.quantiser.axes.T
-        if self.far is not None:
-            which = codes[:, 0] == FAR
-            if which.any():
-                decoded[which] = self.far.decode(codes[which])
+        which = self.is_far(codes)
+        if self.far is not None and which.any():
+            decoded[which] = self.far.decode(codes[which])
         return decoded
+
+    def is_far(self, refinement: Bytes) -> NDArray[np.bool_]:
+        """Which codes (n,) are those of rows beyond the centres."""
+        if self.far is None:
+            return np.zeros(len(refinement), np.bool_)
+        return np.asarray(refinement[:, 0] == FAR)
 
     def bounds(self, refinement: Bytes) -> Rows:
         """Bounds (n,) on the distance of each row from what it decodes to; maybe infinite."""
