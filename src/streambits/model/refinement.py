@@ -119,7 +119,7 @@ class Refinement:
         if not self.certified:
             return codes, doubtful
         errors = _lengths(rows - self.decode(packed, codes))
-        noise = 16 * EPS * len(self.offset) ** 0.5 * (spread + _lengths(self._origin[None])[0])
+        noise = 64 * EPS * len(self.offset) ** 0.5 * (spread + _lengths(self._origin[None])[0])
         low, radius, high = (
             np.searchsorted(self.radii, errors + times * noise) for times in (-1, 1, 3)
         )
