@@ -42,12 +42,16 @@ def test_answers_are_those_of_a_search(kind):
         np.testing.assert_allclose(found, expected)
 
 
-def test_more_candidates_are_a_share_of_those_in_a_stream():
-    """300 of 16,000 rows are about 6 of 300, and everything is found among very many."""
+@pytest.mark.parametrize("copies", [1, 9])
+def test_rows_stand_for_a_longer_stream(copies):
+    """300 rows are one in 53 of 16,000, and 2,700 one in 6: so many candidates and nearest rows."""
+    noise = 0.1 * RNG.standard_normal((300 * copies, 10))
+    held = (np.repeat(HELD, copies, axis=0) + noise).astype(np.float32)
     coder = CODERS["kernel"].learn(LEARNED).coder()
-    near = true_neighbours(HELD, None, 3)
-    found = score_answers(HELD, (300, 3200, 10**6))(coder)
-    np.testing.assert_allclose(found, recall_of_answers(coder, HELD, near, 3, (6, 60, 299)))
+    k, depths = {1: (1, (6, 60, 299)), 9: (2, (51, 540, 2699))}[copies]
+    found = score_answers(held, (300, 3200, 10**6))(coder)
+    near = true_neighbours(held, None, k)
+    np.testing.assert_allclose(found, recall_of_answers(coder, held, near, k, depths))
 
 
 def test_rankings_have_one_score():

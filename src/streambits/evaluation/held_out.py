@@ -18,7 +18,7 @@ from streambits.model.codes import Codes
 
 QUERIES = 2000
 CLOSEST, FIRST = 1, 12  # recall among few rows: as sharp a cut as 10 in 100 is among many
-STREAM, NEAREST = 16_000, 3  # rows of the stream that the rows stand for, and nearest ones of them
+STREAM, ANSWERS = 16_000, 10  # rows of the stream that the rows stand for, and answers of a search
 BLOCK = 256  # queries at a time
 
 Score = Callable[[Coder], tuple[float, ...]]
@@ -70,16 +70,17 @@ def score_answers(held: NDArray[Any], candidates: Sequence[float]) -> Score:
 
     Notes
     -----
-    A stream is longer than the rows at hand. Where these are one row in t of a stream, a search
-    finds among them one in t of its candidates, and one in t of its ten nearest rows. They stand
-    for a stream of 16,000 rows: of 2,500 rows, 47 are candidates where 300 are asked for. As one
-    nearest row is a noisy measure, three are sought. Which split is best among tens of thousands of
-    rows is found so; the same number of candidates would favour codes with too few sign bits.
+    A stream is longer than the rows at hand. Where these are one row in t of it, a search finds
+    among them one in t of its candidates, and one in t of the ten nearest rows. So it is measured:
+    they stand for 16,000 rows, and of 2,500 rows 47 are candidates in place of 300, and the nearest
+    two are sought. This finds the best split for 10,000 to 60,000 rows; as many candidates as in
+    the stream would favour too few sign bits, and as many per answer too many.
     """
-    near = true_neighbours(held, None, NEAREST)
-    share, most = len(held) / STREAM, len(held) - 1
-    depths = [min(max(2 * NEAREST, round(share * count)), most) for count in candidates]
-    return lambda coder: tuple(recall_of_answers(coder, held, near, NEAREST, depths).tolist())
+    times = STREAM / len(held)
+    k, most = max(1, round(ANSWERS / times)), len(held) - 1
+    near = true_neighbours(held, None, k)
+    depths = [min(max(2 * k, round(count / times)), most) for count in candidates]
+    return lambda coder: tuple(recall_of_answers(coder, held, near, k, depths).tolist())
 
 
 def recall_of_answers(
