@@ -88,9 +88,9 @@ def over_epochs(settings: sb.Settings, given: Task) -> float:
     """Four epochs, each quarter encoded by the coder at its end, over all by the last coder."""
     learner, coders, index = new(replace(settings, epochs="never"), given)
     for part in np.array_split(np.arange(len(given.rows)), 4):
-        if learner.seen:
-            learner.renew() if settings.method == "ssbc" else learner.new_epoch()
-        coder = learner.learn(given.rows[part]).coder()
+        learner.learn(given.rows[part])
+        learner.renew() if settings.method == "ssbc" else learner.new_epoch()
+        coder = learner.coder()
         codes = coder.encode(given.rows[part], warn=False)
         coders.record(coder, given.rows[part], codes)
         index.add(codes, given.ids[part])

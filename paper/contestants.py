@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from streambits import methods
+from streambits.errors import InputError
 from streambits.features import Bandwidth, GaussianAffinity, all_pairs, nearest
 from streambits.methods.method import sketch_size
 from streambits.model.learner import Learner
@@ -70,6 +71,13 @@ def _literal(train: Any, bits: int, *, bandwidth: Bandwidth, seed: int) -> Learn
     return _printed(train, bits, bandwidth=power, seed=seed)
 
 
+def _product(train: Any, bits: int, *, seed: int) -> Learner:
+    """Codes of as many bits in whole bytes, without sign bits."""
+    if bits % 8:
+        raise InputError("whole bytes only: 8 bits per group")
+    return methods.product(train, refine=bits // 8, epochs="never", seed=seed)
+
+
 CONTESTANTS: dict[str, Contestant] = {
     "ssbc": Contestant("SSBC (ours)", partial(methods.ssbc, epochs="never"), kernel=True),
     "ssbc-paper": Contestant("SSBC (as printed)", _printed, kernel=True),
@@ -90,6 +98,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "frosh": Contestant("FROSH", methods.frosh),
     "pcah": Contestant("PCAH", methods.pcah),
     "unifdiag": Contestant("UnifDiag", methods.unifdiag),
+    "product": Contestant("Product codes (ours)", _product),
     "semi_supervised": Contestant("Semi-supervised", methods.semi_supervised),
     "e2lsh": Contestant("E2LSH", methods.e2lsh),
     "ssh": Contestant("SSH", methods.ssh),
@@ -97,6 +106,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "faiss-itq": Contestant("FAISS ITQ", None),
     "faiss-rabitq": Contestant("FAISS RaBitQ", None),
     "faiss-pq": Contestant("FAISS PQ", None),
+    "faiss-opq": Contestant("FAISS OPQ", None),
     "no-centring": Contestant("without centring", _without_centring, kernel=True),
     "no-whitening": Contestant(
         "without whitening", partial(methods.ssbc, whitening=0), kernel=True

@@ -48,7 +48,9 @@ class Rival:
     'itq', principal components turned to corners, Hamming distances; FAISS first scales every row
     to unit length around the mean, so lengths that mean something are lost;
     'rabitq', a random rotation and one bit a column, estimated distances;
-    'pq', product quantisation in sub-vectors of 8 bits, asymmetric distances.
+    'pq', product quantisation in sub-vectors of 8 bits, asymmetric distances; columns that do not
+    divide into sub-vectors are filled up with columns of zeros, which change no distance;
+    'opq', the same after a rotation that is fitted to it.
     train: (m, d); bits: length of the codes, as far as `refusal` has nothing against it.
 
     >>> rows = np.random.default_rng(0).random((1000, 16), dtype=np.float32)
@@ -135,16 +137,33 @@ def _rabitq(columns: int, _: int) -> Any:
 
 
 def _pq(columns: int, bits: int) -> Any:
-    index = faiss.IndexPQ(columns, bits // 8, 8)
+    return _padded(columns, bits)
+
+
+def _opq(columns: int, bits: int) -> Any:
+    return _padded(columns, bits, turned=True)
+
+
+def _padded(columns: int, bits: int, *, turned: bool = False) -> Any:
+    """Product quantisation of rows that are filled up to whole sub-vectors."""
+    parts = bits // 8
+    width = columns + -columns % parts
+    index = faiss.IndexPQ(width, parts, 8)
     index.pq.cp.min_points_per_centroid = 1  # no complaints on stderr
-    return index
+    turns = [faiss.OPQMatrix(width, parts)] if turned else []
+    remap: Any = faiss.RemapDimensionsTransform  # its stub lacks this constructor
+    return _chain(remap(columns, width, False), *turns, index)
 
 
-def _chain(transform: Any, index: Any) -> Any:
-    both = faiss.IndexPreTransform(transform, index)
+def _chain(*parts: Any) -> Any:
+    """Transforms one after the other, and then an index."""
+    *first, last, index = parts
+    both = faiss.IndexPreTransform(last, index)
     both.own_fields = True  # FAISS frees them with the chain, so Python must not
-    transform.this.disown()
-    index.this.disown()
+    for transform in reversed(first):
+        both.prepend_transform(transform)
+    for part in parts:
+        part.this.disown()
     return both
 
 
@@ -163,11 +182,10 @@ def _rabitq_refusal(bits: int, columns: int, _train: int) -> str:
 
 
 def _pq_refusal(bits: int, columns: int, train: int) -> str:
+    del columns
     if bits % 8:
-        return "whole bytes only: 8 bits a sub-quantiser"
-    if columns % (bits // 8):
-        return f"{columns} columns do not divide into {bits // 8} sub-vectors of 8 bits"
-    return f"at least {CENTROIDS} training rows: one a centroid" if train < CENTROIDS else ""
+        return "whole bytes only: 8 bits per sub-quantiser"
+    return f"at least {CENTROIDS} training rows: one per centroid" if train < CENTROIDS else ""
 
 
 RIVALS: dict[str, Kind] = {
@@ -175,4 +193,5 @@ RIVALS: dict[str, Kind] = {
     "itq": Kind(_itq, _itq_refusal, hamming=True),
     "rabitq": Kind(_rabitq, _rabitq_refusal, hamming=False),
     "pq": Kind(_pq, _pq_refusal, hamming=False),
+    "opq": Kind(_opq, _pq_refusal, hamming=False),
 }

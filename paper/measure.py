@@ -9,7 +9,7 @@ import numpy as np
 
 from paper import datasets, radii
 from paper.contestants import BANDWIDTHS, CONTESTANTS, LEVELS
-from streambits._arrays import blocks
+from streambits._arrays import blocks, squared_distances
 from streambits.errors import InputError, StreambitsError
 from streambits.evaluation import ranking, truth
 from streambits.evaluation.bits import bit_use
@@ -111,6 +111,8 @@ def _ranked(cell: Cell, on: Board) -> Ranked:
         return _ranked_by_faiss(cell, on)
     learner, learn = _timed(lambda: _learner(cell, on))
     codes, encode = _timed(lambda: _codes(cell, on, learner))
+    if not codes.bits:
+        return _ranked_decoded(on, learner, codes, {"learn": learn, "encode": encode})
     by_codes, score = _timed(lambda: count_codes(on.truth, codes))
     coder = learner.coder()
     real = None
@@ -121,6 +123,18 @@ def _ranked(cell: Cell, on: Board) -> Ranked:
     facts |= {"bytes": {"learner": learner.nbytes, "coder": coder.nbytes}}
     facts |= _settings(learner) | {"use": bit_use(codes)._asdict()}
     return Ranked(by_codes, real, _own(cell, on, coder, codes), facts)
+
+
+def _ranked_decoded(on: Board, learner: Learner, codes: Codes, seconds: dict[str, float]) -> Ranked:
+    """By the distance of queries from what codes decode to, where there are no bits."""
+    coder = learner.coder()
+    centre = on.rows.mean(axis=0, dtype=np.float64)
+    decoded = coder.decode(codes) - centre
+    tally = count_distances(
+        on.truth, lambda some: squared_distances(on.rows[some] - centre, decoded)
+    )
+    facts = {"seconds": seconds, "bytes": {"learner": learner.nbytes, "coder": coder.nbytes}}
+    return Ranked(tally, tally, None, facts | _settings(learner))
 
 
 def _learner(cell: Cell, on: Board) -> Learner:

@@ -94,7 +94,8 @@ def digest():
 
     def of(codes):
         head = f"{codes.bits} {codes.epoch} ".encode()
-        return hashlib.sha256(head + codes.packed.tobytes()).hexdigest()
+        more = b"" if codes.refinement is None else codes.refinement.tobytes()
+        return hashlib.sha256(head + codes.packed.tobytes() + more).hexdigest()
 
     return of
 

@@ -13,6 +13,7 @@ import streambits as sb
 from streambits.checks import check_learner
 from streambits.checks.learners import CHECKS
 from streambits.errors import InputError
+from streambits.model.refinement import Refinement
 
 ROWS = np.random.default_rng(0).random((4200, 5)).astype(np.float32)
 learn, merge, coder = sb.Learner.learn, sb.Learner.merge, sb.Learner.coder
@@ -126,6 +127,7 @@ BROKEN = [
     ("check_learner_seen", LEARNER, "seen", property(lambda self: self._sketch.seen)),
     ("check_learner_codes", CODER, "encode", next_epoch),
     ("check_learner_codes", CODER, "encode", all_equal),
+    ("check_learner_decode", CODER, "decode", lambda _, codes: np.zeros((len(codes), 5))),
     ("check_learner_split", LEARNER, "learn", learn_batch_by_batch),
     ("check_learner_threads", LEARNER, "coder", coder_by_threads),
     ("check_learner_isolated_rows", CODER, "_bits", bits_by_batch),
@@ -168,9 +170,38 @@ def test_a_learner_that_huge_rows_break_for_ever_is_caught(monkeypatch):
         check_learner(factory, ROWS)
 
 
-def test_the_learner_that_was_broken_is_whole():
+def refined():
+    return sb.ssbc(ROWS[:20], 6, refine=2, certified=True, epochs="never")
+
+
+def refitted(self, signs):
+    self._refinement = None
+    return fit(self, signs)
+
+
+fit, decode, bounds = sb.Learner._refined, sb.Coder.decode, Refinement.bounds
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "replacement", "complaint"),
+    [
+        (sb.Learner, "_refined", refitted, "decode as before"),
+        (sb.Coder, "decode", lambda self, codes: decode(self, codes) + 9, "nearer than the mean"),
+        (Refinement, "bounds", lambda self, some: 0.9 * bounds(self, some), "within its bound"),
+    ],
+)
+def test_a_refinement_that_does_not_keep_its_promises_is_caught(
+    kind, attribute, replacement, complaint, monkeypatch
+):
+    monkeypatch.setattr(kind, attribute, replacement)
+    with pytest.raises(AssertionError, match=rf"^check_learner_decode: .*{complaint}"):
+        check_learner(refined, ROWS)
+
+
+@pytest.mark.parametrize("whole", [factory, refined])
+def test_the_learner_that_was_broken_is_whole(whole):
     """Otherwise the tests above would prove nothing."""
-    check_learner(factory, ROWS)
+    check_learner(whole, ROWS)
 
 
 def test_a_learner_without_a_certificate_must_say_so():

@@ -11,6 +11,9 @@ from streambits.model.batches import CodeBatch
 
 NUMBERS = np.random.default_rng(0).permutation(2**12)[:80]
 CODES = Codes.from_bits((NUMBERS[:, None] >> np.arange(12)) & 1)
+BYTES = np.random.default_rng(1).integers(0, 256, (80, 3), np.uint8)
+REFINED = Codes(CODES.packed, 12, 0, BYTES)
+PURE = Codes(np.empty((80, 0), np.uint8), 0, 0, np.column_stack([CODES.packed, BYTES]))
 
 
 class Mine:
@@ -18,18 +21,19 @@ class Mine:
 
     name = "mine"
 
-    def __init__(self, table):
-        self.table, self.waiting = table, []
+    def __init__(self, table, like=CODES):
+        self.table, self.waiting, self.like = table, [], like
 
     def write(self, ids, codes):
         ids = np.asarray(ids)
-        if len(ids) != len(codes) or codes.bits != 12 or ids.dtype.kind != "i":
+        fits = (codes.bits, codes.refine) == (self.like.bits, self.like.refine)
+        if len(ids) != len(codes) or not fits or ids.dtype.kind != "i":
             raise InputError("that does not fit")
-        self.waiting += [(i, codes.epoch, code) for i, code in zip(ids.tolist(), codes.packed)]
+        self.waiting += list(zip(ids.tolist(), codes))
 
     def commit(self):
-        for key, epoch, code in self.waiting:
-            self.table[key] = (epoch, code)
+        for key, code in self.waiting:
+            self.table[key] = code
         self.waiting = []
 
     def close(self):
@@ -57,30 +61,30 @@ class Double(Mine):
     """Ids that come again are there twice."""
 
     def commit(self):
-        for key, epoch, code in self.waiting:
-            self.table[(key, len(self.table))] = (epoch, code)
+        for key, code in self.waiting:
+            self.table[(key, len(self.table))] = code
         self.waiting = []
 
 
 class FirstWins(Mine):
     def commit(self):
-        for key, epoch, code in self.waiting:
-            self.table.setdefault(key, (epoch, code))
+        for key, code in self.waiting:
+            self.table.setdefault(key, code)
         self.waiting = []
 
 
 class Ageless(Mine):
     def commit(self):
-        self.waiting = [(key, 0, code) for key, _, code in self.waiting]
+        self.waiting = [(key, Codes(code.packed, 12)) for key, code in self.waiting]
         super().commit()
 
 
 class Lossy(Mine):
     """Begins anew whenever it is opened."""
 
-    def __init__(self, table):
+    def __init__(self, table, like):
         table.clear()
-        super().__init__(table)
+        super().__init__(table, like)
 
 
 class Lenient(Mine):
@@ -101,23 +105,64 @@ class Overwriting(Mine):
         pass
 
 
-def factory(kind):
+class Coarse(Mine):
+    """Keeps codes without their refinement."""
+
+    def commit(self):
+        self.waiting = [(key, Codes(code.packed, 12, code.epoch)) for key, code in self.waiting]
+        super().commit()
+
+
+class Mixing(Mine):
+    """Takes codes of any refinement, to which others do not compare."""
+
+    def write(self, ids, codes):
+        self.like = codes if codes.bits == self.like.bits else self.like
+        super().write(ids, codes)
+
+
+class Hasty(Mine):
+    """Refuses codes of another refinement when it has written them."""
+
+    def write(self, ids, codes):
+        if codes.refine != self.like.refine:
+            self.waiting += list(zip(ids.tolist(), codes))
+        super().write(ids, codes)
+
+
+class Stale(Overwriting):
+    """After it was resumed, an id that comes again has its new code and its old refinement."""
+
+    resumed = False
+
+    def resume(self, state):
+        del state
+        self.resumed = True
+
+    def commit(self):
+        for number, (key, code) in enumerate(self.waiting):
+            if self.resumed and key in self.table:
+                mixed = Codes(code.packed, 12, code.epoch, self.table[key].refinement)
+                self.waiting[number] = (key, mixed)
+        super().commit()
+
+
+def factory(kind, like=CODES):
     def place():
         table = {}
 
         def held():
-            for key, (epoch, code) in table.items():
-                yield CodeBatch(
-                    [key[0] if isinstance(key, tuple) else key], Codes(code[None], 12, epoch)
-                )
+            for key, code in table.items():
+                yield CodeBatch([key[0] if isinstance(key, tuple) else key], code)
 
-        return lambda: kind(table), held
+        return lambda: kind(table, like), held
 
     return place
 
 
-def test_a_sink_of_ones_own_passes():
-    run_checks(CHECKS, factory(Mine), CODES)
+@pytest.mark.parametrize("codes", [CODES, REFINED, PURE])
+def test_a_sink_of_ones_own_passes(codes):
+    run_checks(CHECKS, factory(Mine, codes), codes)
 
 
 @pytest.mark.parametrize(
@@ -137,3 +182,22 @@ def test_a_sink_of_ones_own_passes():
 def test_a_broken_sink_is_told_what_it_broke(kind, message):
     with pytest.raises(AssertionError, match=message):
         run_checks(CHECKS, factory(kind), CODES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Coarse, "check_commit: after a commit: expected id .* to have epoch, code and refinement"),
+        (Stale, "check_killed: after being killed four times: expected id"),
+        (Mixing, "check_sink_refusals: more refinement bytes: expected InputError"),
+        (Hasty, "check_sink_refusals: after refused calls: expected id"),
+    ],
+)
+def test_what_a_sink_does_to_refinements_is_told_too(kind, message):
+    with pytest.raises(AssertionError, match=message):
+        run_checks(CHECKS, factory(kind, REFINED), REFINED)
+
+
+def test_a_sink_of_plain_codes_must_not_take_refined_ones():
+    with pytest.raises(AssertionError, match="check_sink_refusals: more refinement bytes"):
+        run_checks(CHECKS, factory(Mixing), CODES)

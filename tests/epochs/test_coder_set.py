@@ -6,6 +6,7 @@ import pytest
 import streambits as sb
 from forks import in_child
 from streambits.errors import EpochError, InputError, ReachWarning, StorageError
+from streambits.model.coder import Coder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
@@ -366,3 +367,93 @@ def test_queries_that_no_epoch_reaches_are_warned_of(streamed):
     coders.search(index, rows[::50], 3)
     with pytest.warns(ReachWarning, match="8 of 8 rows asked for are out of reach"):
         coders.search(index, rows[:8] + 1000, 3)
+
+
+@pytest.fixture(scope="module", params=[0, 32], ids=["no bits", "32 bits"])
+def refined(request):
+    """Rows in three epochs of certified codes: coders, index, rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((3000, 6)) + np.arange(3).repeat(1000)[:, None]
+    coders, index = sb.CoderSet(), sb.HammingIndex(request.param, refine=5)
+    for part in np.split(rows, 3):
+        options = {"refine": 4, "certified": True, "seed": 0}
+        learner = (
+            sb.ssbc(part[:100], request.param, **options)
+            if request.param
+            else sb.methods.product(part[:100], **options)
+        )
+        made = learner.learn(part).coder()
+        coder = Coder(made.features, made.projection, len(coders), made.refinement)
+        codes = coder.encode(part)
+        coders.record(coder, part, codes)
+        index.add(codes)
+    return coders, index, rows
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner", "cosine"])
+def test_codes_that_decode_are_ranked_by_what_they_decode_to(refined, metric):
+    coders, index, rows = refined
+    queries = rows[::300] + 0.01
+    hits = coders.search(index, queries, 10, candidates="all", metric=metric)
+    codes = [index.get(np.arange(1000) + 1000 * epoch) for epoch in coders]
+    decoded = np.concatenate(
+        [coders[e].decode(some) for e, some in zip(coders, codes, strict=True)]
+    )
+    for q, query in enumerate(queries):
+        far = -decoded @ query
+        if metric == "euclidean":
+            far = np.linalg.norm(decoded - query, axis=1)
+        elif metric == "cosine":
+            far = 1 + far / np.linalg.norm(decoded, axis=1) / np.linalg.norm(query)
+        assert hits.distances[q] == pytest.approx(np.sort(far)[:10], abs=1e-9)
+        assert hits.distances[q] == pytest.approx(far[hits.ids[q]], abs=1e-9)
+    assert hits.certain.shape == (10, 10)
+
+
+def test_a_search_over_epochs_of_codes_that_decode_is_proven_by_raw_rows(refined):
+    coders, index, rows = refined
+    queries = rows[::500] + 0.01
+    hits = coders.search(index, queries, 5, exact=rows)
+    for q, query in enumerate(queries):
+        far = np.linalg.norm(rows - query, axis=1)
+        assert hits.ids[q].tolist() == np.lexsort((np.arange(3000), far))[:5].tolist()
+    assert hits.reads.shape == (6,)
+
+
+def test_candidates_come_from_bits_or_real_values_in_every_epoch(refined):
+    coders, index, rows = refined
+    queries = rows[::500] + 0.01
+    for real in (False, True):
+        asked = {epoch: coders[epoch].queries(queries, real=real) for epoch in coders}
+        ours = coders.search(index, queries, 5, candidates=20, real=real)
+        theirs = index.search(asked, 5, candidates=20)
+        assert np.array_equal(ours.ids, theirs.ids)
+        assert np.array_equal(ours.distances, theirs.distances)
+    one = sb.HammingIndex(index.bits, refine=5)
+    one.add(index.get(np.arange(1000)))
+    found = coders.search(one, queries[:1], 3, candidates="all")
+    assert found.distances.dtype == np.float64
+    assert found.distances[0, 0] < 1
+
+
+def test_a_search_of_refined_codes_without_any_finds_nothing(refined):
+    coders, index, rows = refined
+    empty = sb.HammingIndex(index.bits, refine=5)
+    assert coders.search(empty, rows[:2], 3, candidates="all").ids.shape == (2, 0)
+    assert coders.search(empty, rows[:2], 3, exact=rows).reads.tolist() == [0, 0]
+    assert coders.search(index, rows[:0], 3).ids.shape == (0, 0)
+    unknown = sb.HammingIndex(32)
+    assert coders.search(unknown, rows[:2], 3, candidates="all").ids.shape == (2, 0)
+
+
+def test_refined_codes_of_coders_without_a_refinement_are_searched_by_their_bits(streamed):
+    _, coders, _, rows = streamed
+    codes = coders[0].encode(rows[:500])
+    index, plain = sb.HammingIndex(32), sb.HammingIndex(32)
+    index.add(sb.Codes(codes.packed, 32, 0, np.zeros((500, 3), np.uint8)))
+    plain.add(codes)
+    ours, theirs = (coders.search(one, rows[:5], 7) for one in (index, plain))
+    assert np.array_equal(ours.ids, theirs.ids)
+    assert ours.distances.dtype == np.int32
+    with pytest.raises(InputError, match=r"coder\.queries"):
+        coders.search(index, rows[:5], 7, metric="inner")

@@ -25,8 +25,21 @@ def codes_of(rng, count, bits, epoch=0):
     return Codes.from_bits(rng.random((count, bits)) < 0.5, epoch)
 
 
+def refined_of(rng, count, bits, refine):
+    packed = rng.integers(0, 256, (count, bits // 8), np.uint8)
+    return Codes(packed, bits, 0, rng.integers(0, 256, (count, refine), np.uint8))
+
+
 def contents(index):
-    return [(ids.tolist(), codes.epoch, codes.packed.tolist()) for ids, codes in index.items()]
+    return [
+        (
+            ids.tolist(),
+            codes.epoch,
+            codes.packed.tolist(),
+            codes.refine and codes.refinement.tolist(),
+        )
+        for ids, codes in index.items()
+    ]
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 30, 64, 130]), st.sampled_from(["scan", "multi"]))
@@ -212,6 +225,72 @@ def test_a_file_that_lies_is_refused_before_a_kernel_follows_it(path, lie):
     rewritten(path, LIES[lie])
     with pytest.raises(StorageError, match=r"index.safetensors is intact, but not what"):
         sb.load(path).search(codes[:2], 2)
+
+
+@pytest.mark.parametrize("bits", [0, 64])
+def test_a_refinement_is_saved_with_the_codes_and_goes_on(path, bits):
+    rng = np.random.default_rng(0)
+    index = HammingIndex(bits, refine=5)
+    sb.save(index, path)
+    assert sb.load(path).refine == 5
+    index.add(refined_of(rng, 300, bits, 5))
+    index.add(refined_of(rng, 20, bits, 5), np.arange(-20, 0))
+    index.remove(np.arange(0, 300, 11))
+    sb.save(index, path)
+    loaded = sb.load(path)
+    assert (loaded.refine, contents(loaded)) == (5, contents(index))
+    for changed in (index, loaded):
+        again = np.random.default_rng(1)
+        changed.update(refined_of(again, 5, bits, 5), np.arange(1, 6))
+        changed.add(refined_of(again, 40, bits, 5))
+    assert contents(loaded) == contents(index)
+
+
+def test_a_plain_index_says_nothing_of_refinements(path):
+    """So its files are those that were written before there were any."""
+    index = HammingIndex(64)
+    sb.save(index, path)
+    assert sb.load(path).refine is None
+    index.add(codes_of(np.random.default_rng(0), 30, 64))
+    sb.save(index, path)
+    assert b"refine" not in path.read_bytes()
+    assert sb.load(path).refine == 0
+
+
+def without_refine(model, _):
+    del model["refine"]
+
+
+def without_refinement(model, arrays):
+    del model["shelves"]["dict"]["0"]["dict"]["0"]["dict"]["store"]["dict"]["refinement"]
+    del arrays["model.shelves.0.0.store.refinement"]
+
+
+REFINED_LIES = {
+    "more bytes": other("refine", 6),
+    "bytes of another type": other("refine", "5"),
+    "too many bytes": other("refine", 400),
+    "no bytes": other("refine", 0),
+    "no word of bytes": without_refine,
+    "no refinement": without_refinement,
+    "fewer rows": array("store.refinement", lambda refinement: refinement[:-1]),
+    "fewer columns": array("store.refinement", lambda refinement: refinement[:, 1:]),
+    "another type": array("store.refinement", lambda refinement: refinement.view(np.int8)),
+    "transposed": array("store.refinement", lambda refinement: refinement.T),
+}
+
+
+@pytest.mark.parametrize("bits", [0, 64])
+@pytest.mark.parametrize("lie", REFINED_LIES)
+def test_a_refinement_that_does_not_fit_is_refused(path, lie, bits):
+    index = HammingIndex(bits, refine=5)
+    index.add(refined_of(np.random.default_rng(0), 300, bits, 5))
+    sb.save(index, path)
+    rewritten(path, lambda *_: None)
+    assert contents(sb.load(path)) == contents(index)
+    rewritten(path, REFINED_LIES[lie])
+    with pytest.raises(StorageError, match=r"index.safetensors is intact, but not what"):
+        sb.load(path).get([1])
 
 
 def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):

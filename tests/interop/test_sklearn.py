@@ -239,3 +239,16 @@ def test_without_scikit_learn_one_sentence_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "streambits.interop.sklearn")
     with pytest.raises(MissingExtraError, match=r"'scikit-learn'.*streambits\[sklearn\]"):
         import streambits.interop.sklearn  # noqa: F401, PLC0415
+
+
+def test_refined_codes_are_those_of_the_library_and_decode():
+    rows = np.random.default_rng(0).random((2000, 6))
+    model = SSBC(bits=8, n_landmarks=100, refine=2, certified=True, random_state=0).fit(rows)
+    codes = model.encode(rows)
+    assert (codes.bits, codes.refine) == (8, 3)
+    assert codes == model.learner_.coder().encode(rows)
+    error = np.linalg.norm(model.decode(codes) - rows, axis=1)
+    assert error.mean() < 0.5 * np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()
+    assert model.transform(rows).shape == (2000, 8)
+    with pytest.raises(InputError, match="refine=8"):
+        SSBC(bits=8, n_landmarks=100).fit(rows).decode(codes)

@@ -9,6 +9,7 @@ import pytest
 import streambits as sb
 from streambits.errors import InputError
 from streambits.methods import METHODS
+from streambits.methods.choose import choose_features
 from streambits.methods.settings import LEARNED, MethodSettings, Settings
 
 
@@ -31,7 +32,7 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
     for size in (400, 70):
         batches = parts(rows[:400], size)
         drawn, also, found = (
-            Settings(8, n_landmarks=40, landmarks_by=way, seed=3)
+            Settings(8, "ssbc", n_landmarks=40, landmarks_by=way, seed=3)
             .learner(batches)
             .features.landmarks
             for way in ("uniform", "uniform", "centres")
@@ -41,6 +42,31 @@ def test_landmarks_are_drawn_or_centres_for_any_batches(rows, parts):
         np.testing.assert_array_equal(
             found, sb.features.centres(rows[:400].astype(float), 40, seed=3)
         )
+
+
+def test_auto_is_the_method_that_finds_more_of_the_first_rows(rows):
+    curved = np.random.default_rng(0).random((1000, 2)) * 6
+    curved = np.column_stack([np.sin(k * curved) for k in (1, 2, 3, 4)]).astype(np.float32)
+    wide = np.random.default_rng(0).standard_normal((1000, 64)) * 0.9 ** np.arange(64)
+    for first in (curved, wide.astype(np.float32)):
+        settings = Settings(8, n_landmarks=100)
+        choice = choose_features(first, 8, n_landmarks=100)
+        assert settings.resolved([first]).method == choice.method
+        kernel = isinstance(settings.learner([first]).features, sb.features.GaussianAffinity)
+        assert kernel == (choice.method == "ssbc")
+    for only in ({"bandwidth": 2.0}, {"epsilon": 2.0}, {"landmarks_by": "centres"}):
+        assert Settings(8, **only).resolved([wide]).method == "ssbc"
+    assert Settings(8).checked() == Settings(8)
+
+
+def test_bits_and_bytes_of_a_code():
+    for settings, expected in (
+        (Settings(), (64, 0)),
+        (Settings(32, "ssbc", refine=8, certified=True), (32, 9)),
+        (Settings(method="product"), (0, 8)),
+        (Settings(method="product", refine=16), (0, 16)),
+    ):
+        assert (settings.sign_bits, settings.refinement_bytes) == expected
 
 
 def test_few_rows_are_their_own_centres(rows):
@@ -55,7 +81,8 @@ def test_few_rows_are_their_own_centres(rows):
 def test_itq_and_pcah_are_linear_with_a_rotation(rows, fingerprint):
     for method, rotation in (("itq", "itq"), ("pcah", "none"), ("unifdiag", "uniform")):
         known = Settings(6, method, n_landmarks=40).learner([rows[:400]])
-        found = Settings(6, "linear", n_landmarks=40, rotation=rotation).learner([rows[:400]])
+        linear = Settings(6, "linear", n_landmarks=40, rotation=rotation, epochs="never")
+        found = linear.learner([rows[:400]])
         assert fingerprint(found) == fingerprint(known)
 
 
@@ -99,7 +126,7 @@ def test_every_setting_of_a_method_is_declared_or_no_number():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"method": "lsh"}, "method is 'lsh'; choose one of ssbc"),
+        ({"method": "lsh"}, "method is 'lsh'; choose one of auto, ssbc"),
         ({"bits": 5000}, "bits is 5000"),
         ({"n_landmarks": 7}, "bits is 8, and ssbc has at most 7 bits: one per landmark; ask for"),
         ({"bits": 1, "n_landmarks": 1}, "at least 2"),

@@ -21,7 +21,8 @@ def test_a_fresh_learner_has_the_settings_and_nothing_else(method, build, train,
     learner = build(method, train).learn(rows)
     shard = learner.fresh()
     assert shard.seen == 0
-    assert (shard.bits, shard.epoch, shard.nbytes) == (6, learner.epoch, learner.nbytes)
+    assert (shard.bits, shard.refine) == (learner.bits, learner.refine)
+    assert (shard.epoch, shard.nbytes) == (learner.epoch, learner.nbytes)
     before = fingerprint(learner)
     shard.learn(rows[:3000])
     assert fingerprint(learner) == before

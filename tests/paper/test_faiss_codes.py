@@ -8,7 +8,7 @@ from streambits.errors import InputError
 faiss = pytest.importorskip("faiss")
 from paper.faiss_codes import RIVALS, Rival  # noqa: E402
 
-LENGTHS = {"lsh": 48, "itq": 12, "rabitq": 16, "pq": 32}
+LENGTHS = {"lsh": 48, "itq": 12, "rabitq": 16, "pq": 32, "opq": 32}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_itq_brings_rows_closer_to_corners_than_principal_components(data):
     assert loss(rows @ matrix.T) < 0.95 * loss(rows @ right[:12].T)
 
 
-@pytest.mark.parametrize(("name", "least"), [("rabitq", 0.75), ("pq", 0.75)])
+@pytest.mark.parametrize(("name", "least"), [("rabitq", 0.75), ("pq", 0.75), ("opq", 0.75)])
 def test_estimates_follow_the_squared_distances(name, least, data):
     rival = Rival(name, data[:600], LENGTHS[name])
     found = rival.distances(data[:50], data)
@@ -94,8 +94,10 @@ def test_estimates_follow_the_squared_distances(name, least, data):
     assert np.corrcoef(found.ravel(), true.ravel())[0, 1] > least
 
 
-def test_pq_distances_are_those_to_its_own_reconstructions(data):
-    rival = Rival("pq", data[:600], 32)
+@pytest.mark.parametrize(("name", "bits"), [("pq", 32), ("pq", 24), ("opq", 32)])
+def test_pq_distances_are_those_to_its_own_reconstructions(name, bits, data):
+    """Also where 16 columns are filled up to 18."""
+    rival = Rival(name, data[:600], bits)
     there = rival._index.sa_decode(rival.encode(data))
     expected = cdist(data[:50].astype(np.float64), there.astype(np.float64), "sqeuclidean")
     assert np.allclose(rival.distances(data[:50], data), expected, rtol=1e-3, atol=0.05)
@@ -125,8 +127,9 @@ def test_the_same_rows_give_the_same_distances_with_any_threads(name, data):
         ("rabitq", 32, 600, "exactly 16 bits"),
         ("pq", 64, 600, ""),
         ("pq", 12, 600, "whole bytes"),
-        ("pq", 24, 600, "do not divide into 3"),
-        ("pq", 256, 600, "do not divide into 32"),
+        ("pq", 24, 600, ""),
+        ("pq", 256, 600, ""),
+        ("opq", 24, 600, ""),
         ("pq", 32, 255, "at least 256 training rows"),
     ],
 )
@@ -141,7 +144,9 @@ def test_refusals_say_why_and_construction_agrees(name, bits, train, reason, dat
         Rival(name, data[:train], bits)
 
 
-@pytest.mark.parametrize(("name", "size"), [("lsh", 6), ("itq", 2), ("rabitq", 10), ("pq", 4)])
+@pytest.mark.parametrize(
+    ("name", "size"), [("lsh", 6), ("itq", 2), ("rabitq", 10), ("pq", 4), ("opq", 4)]
+)
 def test_nbytes_is_what_a_row_takes(name, size, data):
     """RaBitQ keeps two numbers beside the bits."""
     rival = Rival(name, data[:600], LENGTHS[name])

@@ -114,5 +114,5 @@ def test_the_grid_of_methods_has_every_method(monkeypatch):
     found = {cell.method for cell in read_grid(GRIDS / "methods.toml").cells}
     assert found == {
         *METHODS.keys() - {"linear"},
-        *(f"faiss-{name}" for name in ("lsh", "itq", "rabitq", "pq")),
+        *(f"faiss-{name}" for name in ("lsh", "itq", "rabitq", "pq", "opq")),
     }

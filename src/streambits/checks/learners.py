@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from streambits import storage
 from streambits._arrays import Array, as_rows, to_numpy
-from streambits.checks._compare import equal, expect, expect_error
+from streambits.checks._compare import Inapplicable, equal, expect, expect_error
 from streambits.checks.sketches import expect_certified
 from streambits.errors import InputError, MergeError, StreambitsError
 from streambits.model.learner import BLOCK, Learner
@@ -41,7 +41,32 @@ def check_learner_codes(factory: Factory, rows: Array) -> None:
     codes = learner.coder().encode(rows)
     found, wanted = (len(codes), codes.bits, codes.epoch), (len(rows), learner.bits, learner.epoch)
     expect(found == wanted, f"expected (rows, bits, epoch) = {wanted}, got {found}")
-    expect(len(np.unique(codes.packed, axis=0)) > 1, "expected different codes for different rows")
+    every = [codes.packed, *([] if codes.refinement is None else [codes.refinement])]
+    different = len(np.unique(np.concatenate(every, axis=1), axis=0)) > 1
+    expect(different, "expected different codes for different rows")
+
+
+def check_learner_decode(factory: Factory, rows: Array) -> None:
+    """Refined codes decode to rows near their own, within the bound where there is one.
+
+    All codes of an epoch decode by every coder of it. Codes of sign bits alone are refused.
+    """
+    learner = factory().learn(rows[: BLOCK + 5])
+    coder = learner.coder()
+    codes, epoch = coder.encode(rows), learner.epoch
+    if coder.refinement is None or codes.refinement is None:
+        expect_error(InputError, lambda: coder.decode(codes), "decoding codes of sign bits alone")
+        return
+    decoded, true = coder.decode(codes), to_numpy(rows).astype(np.float64)
+    errors = np.linalg.norm(decoded - true, axis=1)
+    spread = np.linalg.norm(true - true.mean(axis=0), axis=1)
+    expect(errors.mean() < spread.mean(), "expected decoded rows nearer than the mean of all rows")
+    bounds = coder.refinement.bounds(codes.refinement)
+    expect((bounds >= errors).all(), "expected every error within its bound")
+    later = learner.learn(rows[BLOCK + 5 :]).coder()
+    if learner.epoch == epoch:
+        same = np.array_equal(later.decode(codes), decoded)
+        expect(same, "expected old codes of an epoch to decode as before")
 
 
 def check_learner_split(factory: Factory, rows: Array) -> None:
@@ -77,6 +102,8 @@ def check_learner_isolated_rows(factory: Factory, rows: Array) -> None:
 def check_learner_project(factory: Factory, rows: Array) -> None:
     """The bits are the signs of `project`, wherever these are clear of rounding."""
     coder = factory().learn(rows).coder()
+    if not coder.bits:
+        raise Inapplicable("its codes have no sign bits")
     values, bits = to_numpy(coder.project(rows)), coder.encode(rows).unpack()
     clear = np.abs(values) > 1e-3 * np.abs(values).max()
     expect(np.array_equal((values > 0)[clear], bits[clear]), "expected bits = project(rows) > 0")
@@ -190,6 +217,7 @@ def check_learner_huge_rows(factory: Factory, rows: Array) -> None:
 CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
     check_learner_seen,
     check_learner_codes,
+    check_learner_decode,
     check_learner_coder_changes_nothing,
     check_learner_split,
     check_learner_threads,

@@ -4,6 +4,8 @@ Every check takes a function that makes an empty place and gives two functions: 
 sink there, and one that gives what readers find there, as (ids, codes) in any pieces. A check may
 open the same place several times, as a job does that was killed and started again. It also takes
 codes, 50 or more, no two of them equal; it raises an AssertionError that says what was expected.
+Codes may be refined: a sink that takes refinement bytes keeps them like the codes themselves, and
+is checked by such codes too.
 """
 
 import warnings
@@ -22,7 +24,7 @@ from streambits.model.codes import Codes
 
 Place = tuple[Callable[[], Any], Callable[[], Iterable[CodeBatch]]]
 Factory = Callable[[], Place]
-Held = dict[int, tuple[int, bytes]]
+Held = dict[int, tuple[int, bytes, bytes]]  # epoch, code and refinement of each id
 
 
 def check_protocol(factory: Factory, codes: Codes) -> None:
@@ -78,7 +80,8 @@ def check_epochs(factory: Factory, codes: Codes) -> None:
     """Codes of two epochs are held with their epochs, or refused; never taken for one."""
     opened, held = factory()
     sink, ids, half = opened(), _ids(codes), len(codes) // 2
-    later = Codes(codes.packed[half:], codes.bits, codes.epoch + 1)
+    some = codes[half:]
+    later = Codes(some.packed, some.bits, some.epoch + 1, some.refinement)
     sink.write(ids[:half], codes[:half])
     try:
         sink.write(ids[half:], later)
@@ -120,9 +123,9 @@ def check_sink_refusals(factory: Factory, codes: Codes) -> None:
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
     sink.write(ids, codes)
-    longer = Codes.from_bits(np.zeros((1, codes.bits + 1), np.bool_))
     for action, what in (
-        (lambda: sink.write(ids[:1], longer), "codes of another length"),
+        (lambda: sink.write(ids[:1], _zeros(codes, more_bits=1)), "codes of another length"),
+        (lambda: sink.write(ids[:1], _zeros(codes, more_bytes=1)), "more refinement bytes"),
         (lambda: sink.write(ids[:2], codes[:3]), "fewer ids than codes"),
         (lambda: sink.write([0.5], codes[:1]), "ids that are not integers"),
     ):
@@ -150,19 +153,27 @@ def _ids(codes: Codes) -> NDArray[np.int64]:
     return np.random.default_rng(0).permutation(len(codes)) * 3 - 50
 
 
+def _zeros(codes: Codes, *, more_bits: int = 0, more_bytes: int = 0) -> Codes:
+    """One code of zeros that is longer than the others."""
+    bits, refine = codes.bits + more_bits, codes.refine + more_bytes
+    packed, refinement = (np.zeros((1, n), np.uint8) for n in (-(-bits // 8), refine))
+    return Codes(packed, bits, codes.epoch, refinement if refine else None)
+
+
 def _pairs(ids: NDArray[np.int64], codes: Codes) -> Held:
+    refinement = np.empty((len(codes), 0)) if codes.refinement is None else codes.refinement
     return {
-        key: (codes.epoch, code.tobytes())
-        for key, code in zip(ids.tolist(), codes.packed, strict=True)
+        key: (codes.epoch, code.tobytes(), more.tobytes())
+        for key, code, more in zip(ids.tolist(), codes.packed, refinement, strict=True)
     }
 
 
 def _held(held: Callable[[], Iterable[CodeBatch]]) -> Held:
     found: Held = {}
     for ids, codes in held():
-        for key, value in zip(np.asarray(ids).tolist(), codes.packed, strict=True):
+        for key, value in zip(np.asarray(ids).tolist(), codes, strict=True):
             expect(key not in found, f"expected every id once, got {key} twice")
-            found[key] = (codes.epoch, value.tobytes())
+            found |= _pairs(np.array([key]), value)
     return found
 
 
@@ -172,5 +183,6 @@ def _expect(held: Callable[[], Iterable[CodeBatch]], wanted: Held, when: str) ->
     for key, value in wanted.items():
         expect(
             found.get(key) == value,
-            f"{when}: expected id {key} to have epoch and code {value}, got {found.get(key)}",
+            f"{when}: expected id {key} to have epoch, code and refinement {value}, "
+            f"got {found.get(key)}",
         )

@@ -12,7 +12,8 @@ from streambits._threads import ordered_map
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
 from streambits.errors import EpochError, InputError
 from streambits.index import HammingIndex, Hits
-from streambits.model.coder import Coder, warn_of_reach
+from streambits.index.hits import no_hits
+from streambits.model.coder import Coder, RowQueries, warn_of_reach
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
@@ -21,6 +22,7 @@ SAMPLE = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
 FEW = 8  # queries that are not worth threads
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
+RANKING = ("candidates", "metric", "exact", "real")  # options of codes that decode
 FOLDER = "epochs"  # beside the file of the coders
 
 
@@ -243,12 +245,14 @@ class CoderSet:
         rows : array of shape (n, d)
         k : int
         **options
-            Those of `HammingIndex.search`.
+            Those of `HammingIndex.search`; for codes with a refinement also `real`, as in
+            `Coder.queries`.
 
         Returns
         -------
         Hits
-            With one epoch the distances are those of the codes; with several, estimates of
+            Codes with a refinement are ranked by the distances of what they decode to. Of others,
+            with one epoch the distances are those of the codes; with several, estimates of
             Euclidean ones.
 
         Raises
@@ -264,15 +268,37 @@ class CoderSet:
         epochs = index.epochs
         self._check_live(epochs)
         if not (epochs and len(rows)):
-            nothing = np.zeros((len(rows), index.bits), np.bool_)
-            codes = {epoch: Codes.from_bits(nothing, epoch) for epoch in epochs or (0,)}
-            return index.search(codes, k, **options)
+            return self._nothing(index, len(rows), k, options)
+        if index.refine and all(self[epoch].refinement is not None for epoch in epochs):
+            queries = self._decoding(rows, epochs, options.pop("real", False))
+            return index.search(queries, k, **options)
         if len(epochs) == 1:
             return index.search(self._ask(rows, epochs, False)[epochs[0]].codes, k, **options)
         step = max(FEW, SCALES // (8 * (index.bits + 1) * len(epochs)))
         parts = [self._search(index, part, k, options) for part in blocks(as_rows(rows), step)]
         ids, far = [part.ids for part in parts], [part.distances for part in parts]
         return Hits(np.concatenate(ids), np.concatenate(far))
+
+    def _nothing(self, index: HammingIndex, count: int, k: int, options: dict[str, Any]) -> Hits:
+        """No hits, for so many rows."""
+        if index.refine:
+            proven = options.get("exact") is not None
+            return no_hits(count, np.float64, reads=np.zeros(count, np.int64) if proven else None)
+        nothing = np.zeros((count, index.bits), np.bool_)
+        codes = {epoch: Codes.from_bits(nothing, epoch) for epoch in index.epochs or (0,)}
+        plain = {name: value for name, value in options.items() if name not in RANKING}
+        return index.search(codes, k, **plain)
+
+    def _decoding(self, rows: Array, epochs: Iterable[int], real: bool) -> dict[int, RowQueries]:
+        """The queries of each epoch, for codes that decode."""
+        coders = [self[epoch] for epoch in epochs]
+        asked = [coder.queries(rows, real=real, warn=False) for coder in coders]
+        if coders[0].bits:
+            checked = as_rows(rows)
+            far = [c.out_of_reach(checked, _signs(q)) for c, q in zip(coders, asked, strict=True)]
+            lost = np.logical_and.reduce(far)
+            warn_of_reach(lost.sum(), len(lost), "asked for")
+        return dict(zip(epochs, asked, strict=True))
 
     def _search(self, index: HammingIndex, rows: Array, k: int, options: dict[str, Any]) -> Hits:
         asked = self._ask(rows, index.epochs, True)
@@ -386,6 +412,13 @@ class _Asked(NamedTuple):
         scale = np.concatenate(scales) if scales else None
         far = np.concatenate([part.far for part in parts])
         return cls(Codes.concat(part.codes for part in parts), far, scale)
+
+
+def _signs(queries: RowQueries) -> Codes:
+    """The bits of queries, or of the real values behind them."""
+    if isinstance(queries.asked, Codes):
+        return queries.asked
+    return Codes.from_bits(to_numpy(queries.asked > 0), queries.coder.epoch)
 
 
 def newest_coder(model: Any) -> Coder:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,18 +11,25 @@ from numpy.typing import NDArray
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
+from streambits.index.certify import certain, check_certified, proven
 from streambits.index.hits import Hits, no_hits
 from streambits.index.queries import (
+    ALL,
+    Ranking,
     as_paired_ids,
+    as_ranking,
     as_scales,
     by_epoch,
     check_bits,
     check_unique,
+    have_rows,
     last_of_each,
+    rows_by_epoch,
 )
 from streambits.index.segment import STRATEGIES
 from streambits.index.snapshot import Snapshot
 from streambits.index.store import Ids
+from streambits.kernels.decode import METRICS
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
 
@@ -80,7 +88,7 @@ class HammingIndex:
     def __init__(
         self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
     ) -> None:
-        self.bits = as_bits(bits, least=0 if refine else 1)
+        self.bits = as_bits(bits, least=1 if refine == 0 else 0)
         self.strategy = as_choice(strategy, "strategy", STRATEGIES)
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
@@ -302,6 +310,9 @@ class HammingIndex:
         queries: Any,
         k: int = 10,
         *,
+        candidates: int | str | None = None,
+        metric: str = "euclidean",
+        exact: Any = None,
         weights: Any = None,
         allow: Any = None,
         scales: Any = None,
@@ -312,10 +323,24 @@ class HammingIndex:
         ----------
         queries
             Codes; or (n, bits) real values, as `coder.project` gives: a bit that differs then costs
-            the size of its value, which ranks better than counting bits; or, for an index of
-            several epochs, a mapping from each of them to either.
+            the size of its value, which ranks better than counting bits; or `coder.queries(rows)`,
+            which ranks refined codes by what they decode to; or, for an index of several epochs, a
+            mapping from each of them to either.
         k
             Number of hits per query.
+        candidates
+            For `coder.queries`: how many codes of each epoch are found by their bits, and ranked by
+            what they decode to; "all" ranks every code. By default a 256th of the epoch's codes, at
+            least 300 and 30 k. Codes without bits are all ranked.
+        metric
+            For `coder.queries`: what distances of decoded rows are, and ranked by. "euclidean";
+            "inner", the inner product with the opposite sign; "cosine", 1 less the cosine of the
+            angle, which is 1 for a row of zeros.
+        exact
+            For `coder.queries` of certified codes: where the raw rows are, an array (also a
+            memory-mapped one) whose row i has the id i, or a function from (h,) ids to their (h, d)
+            rows. Reads as few as it takes to prove the true k nearest of all codes, and
+            distances are those of raw rows.
         weights
             (bits,) what a bit that differs costs, 1 by default. Only with codes and without weights
             are distances whole numbers, and tables used.
@@ -324,15 +349,28 @@ class HammingIndex:
         scales
             For several epochs of codes, a mapping from each to (n, bits + 1) rising numbers: what a
             Hamming distance means there, for each query (`CoderSet.scales`). Hits are merged by,
-            and come with, these; without them, by plain distances.
+            and come with, these; without them, by plain distances. Decoded rows are on one scale.
 
         Returns
         -------
         Hits
-            Ids and distances, (n, k), nearest first.
+            Ids and distances, (n, k), nearest first. With `exact` also `reads`, how many rows were
+            read; without it, where codes are certified and all were ranked, also `certain`, which
+            hits are among the true k nearest for certain.
         """
-        k = as_count(k, "k")
+        k, metric = as_count(k, "k"), as_choice(metric, "metric", METRICS)
+        if have_rows(queries):
+            if scales is not None:
+                raise InputError("distances of decoded rows are on one scale: leave out scales")
+            ranking = as_ranking(candidates, metric, exact, k)
+            return self._ranked(queries, k, ranking, weights, allow)
+        if candidates is not None or exact is not None or metric != METRICS[0]:
+            raise InputError(
+                "only queries with rows rank codes by what they decode to: pass "
+                "coder.queries(rows), or leave out candidates, metric and exact"
+            )
         with self.pinned() as held:
+            self._check_bits()
             asked, count = by_epoch(queries, self.bits, held.epochs, weights)
             checked = None if scales is None else as_scales(scales, asked, self.bits)
             few = held if allow is None else held.among(as_ids(allow, "allow"))
@@ -341,6 +379,29 @@ class HammingIndex:
             return best
         real = checked is not None or any(query.weights is not None for query in asked.values())
         return no_hits(count, np.float64 if real else np.int32)
+
+    def _ranked(self, queries: Any, k: int, ranking: Ranking, weights: Any, allow: Any) -> Hits:
+        """What queries with rows find."""
+        candidates, metric, look_up = ranking
+        with self.pinned() as held:
+            asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs, weights)
+            few = held if allow is None else held.among(as_ids(allow, "allow"))
+            if look_up is not None:
+                check_certified(asked)
+                return proven(few, asked, k, metric, look_up)
+            hits = few.ranked(asked, k, metric=metric, candidates=candidates)
+            if hits is None:
+                return no_hits(count, np.float64)
+            whole = candidates == ALL or not self.bits
+            if whole and all(query.refinement.certified for query in asked.values()):
+                return replace(hits, certain=certain(few, asked, hits, metric))
+        return hits
+
+    def _check_bits(self) -> None:
+        if not self.bits:
+            raise InputError(
+                "codes of this index have no sign bits to compare: search by coder.queries(rows)"
+            )
 
     def within(self, queries: Any, radius: int) -> list[Hits]:
         """All codes that differ from a query in at most `radius` bits.
@@ -358,6 +419,7 @@ class HammingIndex:
             For each query its hits, nearest first.
         """
         radius = min(as_count(radius, "radius", least=0), self.bits)
+        self._check_bits()
         with self.pinned() as held:
             asked, count = by_epoch(queries, self.bits, held.epochs)
             if any(query.weights is not None for query in asked.values()):

@@ -13,7 +13,9 @@ class Hits:
     """Neighbours, nearest first; equal distances in the order of ids.
 
     ids: (queries, k) int64, or (hits,) for one query of `within`; distances: the same, int32
-    numbers of bits, or float64 where queries are real-valued, weighted or ranked again.
+    numbers of bits, or float64 where queries are real-valued, weighted or ranked again; reads:
+    (queries,) raw rows that were read to prove the hits exact; certain: (queries, k) which hits are
+    proven to be among the true k nearest, where codes are certified and all were ranked.
 
     >>> hits = Hits(np.array([[7, 3]]), np.array([[0, 2]], np.int32))
     >>> hits
@@ -24,6 +26,8 @@ class Hits:
 
     ids: NDArray[np.int64]
     distances: NDArray[Any]
+    reads: NDArray[np.int64] | None = None
+    certain: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -32,9 +36,9 @@ class Hits:
         return f"Hits({' x '.join(map(str, self.ids.shape))})"
 
 
-def no_hits(queries: int, kind: Any = np.int32) -> Hits:
+def no_hits(queries: int, kind: Any = np.int32, *, reads: Any = None) -> Hits:
     """Nothing, for each query."""
-    return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), kind))
+    return Hits(np.empty((queries, 0), np.int64), np.empty((queries, 0), kind), reads)
 
 
 def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:

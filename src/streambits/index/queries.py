@@ -1,6 +1,6 @@
 """Arguments of an index, checked: queries for each epoch it holds, codes and ids."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import (
     array_namespace,
+    as_count,
     as_ids,
     as_rows,
     double,
@@ -15,10 +16,17 @@ from streambits._arrays import (
     to_numpy,
 )
 from streambits.errors import EpochError, InputError
+from streambits.index.rerank import as_look_up
 from streambits.index.store import Ids, Words
+from streambits.model.coder import Coder, RowQueries
 from streambits.model.codes import Codes
+from streambits.model.refinement import Refinement
 
+Rows = NDArray[np.float64]
 Weights = NDArray[np.float64]
+
+
+ALL = "all"  # codes are ranked
 
 
 class Query(NamedTuple):
@@ -26,6 +34,27 @@ class Query(NamedTuple):
 
     words: Words
     weights: Weights | None
+
+
+class RowQuery(NamedTuple):
+    """Queries that rank codes of one epoch by what they decode to.
+
+    rows: (q, d); refinement: decodes the codes; single: whether these were encoded in single
+    precision; find: what finds candidates, None for codes without bits.
+    """
+
+    rows: Rows
+    refinement: Refinement
+    single: bool
+    find: Query | None
+
+    def some(self, which: slice | NDArray[np.int64]) -> "RowQuery":
+        """Some of the queries."""
+        find = self.find
+        if find is not None:
+            weights = None if find.weights is None else find.weights[which]
+            find = Query(find.words[which], weights)
+        return self._replace(rows=self.rows[which], find=find)
 
 
 def by_epoch(
@@ -48,6 +77,77 @@ def by_epoch(
     if epochs:
         _check_epochs(asked, epochs)
     return asked, counts.pop()
+
+
+def rows_by_epoch(
+    queries: Any, bits: int, refine: int | None, epochs: Collection[int], weights: Any = None
+) -> tuple[dict[int, RowQuery], int]:
+    """The queries for each live epoch, and how many there are, where they keep their rows.
+
+    queries: RowQueries, or a mapping from each live epoch to them. All epochs are asked for the
+    rows of the first, for others may have them in another precision.
+    """
+    asked = {queries.coder.epoch: queries} if isinstance(queries, RowQueries) else dict(queries)
+    for epoch, some in asked.items():
+        if not isinstance(some, RowQueries):
+            raise InputError(
+                f"queries has rows for one epoch, and for epoch {epoch} a {type(some).__name__}: "
+                f"pass coder.queries(rows) for each epoch"
+            )
+        _check_coder(some.coder, bits, refine, epoch)
+    finds: Mapping[int, Query | None] = dict.fromkeys(asked)
+    if bits:
+        finds, _ = by_epoch({e: some.asked for e, some in asked.items()}, bits, epochs, weights)
+    elif weights is not None:
+        raise InputError("weights are of bits, and codes of this index have none: leave them out")
+    elif epochs:
+        _check_epochs(asked, epochs)
+    rows = asked[min(asked)].rows
+    for epoch, some in asked.items():
+        if some.rows.shape != rows.shape:
+            raise InputError(
+                f"queries has rows of shape {some.rows.shape} for epoch {epoch}, and of shape "
+                f"{rows.shape} for epoch {min(asked)}: pass the same rows to each coder"
+            )
+    return {
+        epoch: RowQuery(rows, _refinement(some.coder), _is_single(some.coder), finds[epoch])
+        for epoch, some in asked.items()
+    }, len(rows)
+
+
+def have_rows(queries: Any) -> bool:
+    """Whether queries keep their rows, for any epoch."""
+    some = queries.values() if isinstance(queries, Mapping) else (queries,)
+    return any(isinstance(one, RowQueries) for one in some)
+
+
+def _check_coder(coder: Coder, bits: int, refine: int | None, epoch: int) -> None:
+    """Refuse a coder that does not decode the codes of an epoch."""
+    if coder.epoch != epoch:
+        raise EpochError(f"the queries passed for epoch {epoch} are of epoch {coder.epoch}")
+    if coder.bits != bits:
+        raise InputError(
+            f"queries are of a coder of {coder.bits} bits, but this index holds codes of {bits}"
+        )
+    if refine == 0:
+        raise InputError(
+            "this index holds plain codes, which do not decode: search by coder.encode(rows)"
+        )
+    if refine is not None and coder.refine != refine:
+        raise InputError(
+            f"queries are of a coder of {coder.refine} bytes of refinement, but this index holds "
+            f"codes of {refine}: encode them with the coder of these codes"
+        )
+
+
+def _refinement(coder: Coder) -> Refinement:
+    assert coder.refinement is not None  # RowQueries are made by coders that have one
+    return coder.refinement
+
+
+def _is_single(coder: Coder) -> bool:
+    like = coder.features.like
+    return bool(array_namespace(like).finfo(like.dtype).bits == 32)
 
 
 def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Query:
@@ -117,6 +217,38 @@ def as_scales(
             )
         checked[epoch] = scale
     return checked
+
+
+class Ranking(NamedTuple):
+    """How decoded rows are ranked.
+
+    candidates: how many of each epoch, "all", or None for the default; look_up: from ids to raw
+    rows, None to rank by decoded rows alone.
+    """
+
+    candidates: int | str | None
+    metric: str
+    look_up: Callable[[Ids], Any] | None
+
+
+def as_ranking(candidates: Any, metric: str, exact: Any, k: int) -> Ranking:
+    """The options of a search by rows, checked."""
+    everything = isinstance(candidates, str) and candidates == ALL
+    if isinstance(candidates, str) and not everything:
+        raise InputError(f"candidates is {candidates!r}; it must be a whole number or {ALL!r}")
+    if not (candidates is None or everything):
+        candidates = as_count(candidates, "candidates")
+        if candidates < k:
+            raise InputError(
+                f"candidates is {candidates}, and k is {k}: rank at least as many as you want"
+            )
+        if exact is not None:
+            raise InputError(
+                f"exact proves answers among all codes, and candidates is {candidates}: leave out "
+                f"one of them"
+            )
+    look_up = None if exact is None else as_look_up(exact, "exact")
+    return Ranking(candidates, metric, look_up)
 
 
 def check_bits(codes: Any, bits: int) -> None:

@@ -44,21 +44,40 @@ def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
     asked = to_numpy(double(as_rows(queries, name="queries")))
     if hits.ids.ndim != 2 or len(asked) != len(hits):
         raise InputError(f"there are {len(asked)} queries for hits of shape {hits.ids.shape}")
-    look_up, count = rows if callable(rows) else _from_array(rows), as_count(k, "k")
+    look_up, count = as_look_up(rows, "rows"), as_count(k, "k")
     kept = min(count, hits.ids.shape[1])
     ids, distances = np.empty((len(asked), kept), np.int64), np.empty((len(asked), kept))
     for i, query in enumerate(asked):
         found = hits.ids[i]
-        vectors = _looked_up(look_up, found, asked.shape[1])
-        far = np.sqrt(((vectors - query) ** 2).sum(axis=1))
+        vectors = looked_up(look_up, found, asked.shape[1])
+        far = true_distances(vectors, query, "euclidean")
         order = np.lexsort((found, far))[:kept]
         ids[i], distances[i] = found[order], far[order]
     return Hits(ids, distances)
 
 
-def _from_array(rows: Any) -> Callable[[NDArray[np.int64]], Any]:
+def true_distances(vectors: Rows, query: Rows, metric: str) -> Rows:
+    """Distances (n,) of rows (n, d) from a query (d,), each by itself; as `HammingIndex.search`.
+
+    >>> true_distances(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([0.0, 2.0]), "cosine")
+    array([0.2, 1. ])
+    """
+    if metric == "euclidean":
+        return np.asarray(np.sqrt(((vectors - query) ** 2).sum(axis=1)))
+    products = (vectors * query).sum(axis=1)
+    if metric == "inner":
+        return np.asarray(-products)
+    lengths = np.sqrt((vectors**2).sum(axis=1)) * np.sqrt((query**2).sum())
+    cosines = np.divide(products, lengths, out=np.zeros(len(vectors)), where=lengths > 0)
+    return np.asarray(np.clip(1 - cosines, 0, 2))
+
+
+def as_look_up(rows: Any, name: str) -> Callable[[NDArray[np.int64]], Any]:
+    """A function from ids to rows: `rows` if it is one, or of an array whose row i has the id i."""
+    if callable(rows):
+        return rows  # type: ignore[no-any-return]
     if getattr(rows, "ndim", None) != 2:
-        raise InputError("rows must be an (n, d) array, or a function from ids to rows")
+        raise InputError(f"{name} must be an (n, d) array, or a function from ids to rows")
 
     def look_up(ids: NDArray[np.int64]) -> Any:
         outside = (ids < 0) | (ids >= len(rows))
@@ -72,7 +91,8 @@ def _from_array(rows: Any) -> Callable[[NDArray[np.int64]], Any]:
     return look_up
 
 
-def _looked_up(look_up: Callable[[Any], Any], ids: NDArray[np.int64], width: int) -> Rows:
+def looked_up(look_up: Callable[[Any], Any], ids: NDArray[np.int64], width: int) -> Rows:
+    """The rows (n, width) of ids, checked."""
     if not len(ids):
         return np.empty((0, width))
     vectors = to_numpy(double(as_rows(look_up(ids), width=width)))

@@ -54,13 +54,19 @@ class Segment:
 
         limits: (queries,) only what is closer is of interest; other hits may be at `scan.FAR`.
         """
+        return self.hits(*self.nearest_places(query, k, limits))
+
+    def nearest_places(
+        self, query: Query, k: int, limits: Limits | None = None
+    ) -> tuple[Places, Any]:
+        """The same as places (queries, k) and distances; equal ones by place."""
         k = min(k, len(self))
         if query.weights is not None:
-            return self.hits(*weighted_nearest(*self._codes, query.words, query.weights, k))
+            return weighted_nearest(*self._codes, query.words, query.weights, k)
         tables = self._tables_for(query.words, k)
         if tables is None:
-            return self.hits(*scan_nearest(*self._codes, query.words, k, limits=limits))
-        return self.hits(*tables.nearest(*self._codes, query.words, k))
+            return scan_nearest(*self._codes, query.words, k, limits=limits)
+        return tables.nearest(*self._codes, query.words, k)
 
     def scan_task(self, queries: Words, k: int) -> ScanTask | None:
         """What is to be scanned for the k nearest; None if it is not scanned."""

@@ -9,17 +9,22 @@ from numpy.typing import NDArray
 from streambits._arrays import as_count, frozen
 from streambits.errors import InputError
 from streambits.index.hits import Hits, merge_nearest, merge_within, no_hits, scaled
-from streambits.index.queries import Query
+from streambits.index.queries import Query, RowQuery
+from streambits.index.refine import highest, rank, target_of
 from streambits.index.scan import Limits, scan_tasks
 from streambits.index.segment import Segment
 from streambits.index.store import Contents, Ids, Places, Store
+from streambits.kernels.decode import NEAR
 from streambits.model.codes import Codes
 
 RATIO = 8  # a segment is at least this many times larger than the next
 FEW = 8  # queries that scan all epochs together
+MANY = 1 << 20  # candidates of all queries that are ranked at a time
+LEAST_CANDIDATES, CANDIDATES_PER_HIT, CODES_PER_CANDIDATE = 300, 30, 256
 NO_IDS: Ids = np.empty(0, np.int64)
 Segments = tuple[Segment, ...]
 Queries = Mapping[int, Query]
+RowQueries = Mapping[int, RowQuery]
 Scales = Mapping[int, NDArray[np.float64]] | None
 
 
@@ -167,6 +172,51 @@ class Snapshot:
             best = hits if best is None else merge_nearest([best, hits], k)
         return best
 
+    def ranked(
+        self,
+        asked: RowQueries,
+        k: int,
+        *,
+        metric: str = "euclidean",
+        candidates: int | str | None = None,
+        side: int = NEAR,
+    ) -> Hits | None:
+        """The k nearest of every query by what codes decode to; None where there are no codes.
+
+        candidates: how many of each epoch are ranked, "all", or None for a share of its codes;
+        side: NEAR to rank by distances, LOW by what they are at least.
+        """
+        counts = {
+            epoch: _count(candidates, k, sum(map(len, segments)))
+            for epoch, segments in self._epochs.items()
+        }
+        if not counts:
+            return None
+        step = max(1, MANY // max(k, *(count or 1 for count in counts.values())))
+        size = max(len(query.rows) for query in asked.values())
+        found = []
+        for some in (slice(i, i + step) for i in range(0, size, step)):
+            queries = {epoch: asked[epoch].some(some) for epoch in counts}
+            hits = [
+                rank(segments, query, target_of(query, metric, side), k, count=counts[epoch])
+                for epoch, segments in self._epochs.items()
+                for query in [queries[epoch]]
+            ]
+            found.append(merge_nearest(hits, k))
+        ids, distances = [hits.ids for hits in found], [hits.distances for hits in found]
+        return Hits(np.concatenate(ids), np.concatenate(distances))
+
+    def highest(self, asked: RowQueries, ids: Ids, metric: str) -> NDArray[np.float64]:
+        """What the distances of ids (queries, any), which are here, are at most."""
+        found = np.full(ids.shape, np.inf)
+        for epoch, segments in self._epochs.items():
+            for segment, which, places in _located(segments, ids.ravel()):
+                here = np.zeros(ids.size, np.int64)
+                here[which] = places
+                bounds = highest(segment, asked[epoch], here.reshape(ids.shape), metric)
+                found = np.where(which.reshape(ids.shape), bounds, found)
+        return found
+
     def within(self, asked: Queries, radius: int, count: int) -> list[Hits]:
         """For every query, of which there are `count`, all codes within the radius."""
         found = [
@@ -226,6 +276,13 @@ class Snapshot:
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
             return (first.appended(ids, codes), *segments[1:])
         return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.strategy)])
+
+
+def _count(candidates: int | str | None, k: int, codes: int) -> int | None:
+    """How many candidates an epoch of so many codes has; None for all of them."""
+    if candidates is None:
+        return max(LEAST_CANDIDATES, CANDIDATES_PER_HIT * k, codes // CODES_PER_CANDIDATE)
+    return candidates if isinstance(candidates, int) else None
 
 
 def _has(segments: Segments | Iterator[Segment], ids: Ids) -> NDArray[np.bool_]:

@@ -72,6 +72,11 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         None is 'auto': where the stream moves away from the landmarks, others are drawn from all
         rows seen and a new epoch begins, whose codes do not compare with earlier ones; a number:
         after so many rows.
+    refine : int, default=None
+        Bytes beside the bits of a code, so that `encode` gives codes that `decode` to rows.
+        None: 0.
+    certified : bool, default=None
+        Whether one byte more bounds the distance of a row from what its code decodes to.
     paper : bool, default=False
         The paper's algorithm to the letter: whitening and rotation are not used, and codes given
         out between calls of `partial_fit` do not compare.
@@ -134,9 +139,14 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self.encode(X).unpack()
 
     def encode(self, X: Any) -> Codes:
-        """The same bits packed, 8 a byte, with `hamming`."""
+        """The same bits packed, 8 per byte, with `hamming`; and the bytes that refine them."""
         check_is_fitted(self)
         return self.coder_.encode(self._checked(X))
+
+    def decode(self, codes: Codes) -> NDArray[np.float64]:
+        """(n, n_features_in_) rows that codes with a refinement stand for."""
+        check_is_fitted(self)
+        return self.coder_.decode(codes)
 
     def project(self, X: Any) -> Array:
         """(n, bits_) real values whose signs are the bits, for asymmetric search."""

@@ -87,7 +87,7 @@ def reencode_index(
             raise InputError(f"{model.path} holds {kind}, and only a learner is renewed")
         learner.renew()
     coder = learner.coder() if renew and learner else model.coder
-    if (coder.bits, coder.refine) != (index.bits, index.refine):
+    if (coder.bits, coder.refine) != (index.bits, index.refine or 0):
         raise InputError(
             f"the model {model.path} makes codes of {coder.bits} bits, and those there have "
             f"{index.bits}"
@@ -136,7 +136,7 @@ def write_reencoded(index: HammingIndex, made: Reencoded, out: Path) -> None:
     """Write codes and model to a new folder, which appears whole or not at all."""
     with _new_folder(out) as path:
         folder = JobFolder(path)
-        sink = open_sink(f"parquet:{folder.codes}", index.bits, refine=index.refine)
+        sink = open_sink(f"parquet:{folder.codes}", index.bits, refine=index.refine or 0)
         for ids, codes in index.items():
             sink.write(ids, codes)
         sink.close()

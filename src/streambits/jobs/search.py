@@ -111,7 +111,7 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
     bytes_only = code_format(codes) in ("faiss", "packed", "jsonl", "npy")
     bits = newest.bits if bytes_only else None
     index = open_codes(codes, epoch=newest.epoch, bits=bits).index()
-    if (newest.bits, newest.refine) != (index.bits, index.refine):
+    if (newest.bits, newest.refine) != (index.bits, index.refine or 0):
         raise InputError(
             f"{codes} has codes of {_length(index)}, and the model {found.path} makes "
             f"{_length(newest)}: name the model they were made with (--model)"

@@ -183,6 +183,28 @@ def nearest_in_span(codes: Any, span: tuple[int, int], queries: Any, k: int, lim
     return places, distances, np.minimum(found.filled, k)
 
 
+@compiled
+def prefixes(ids: Any, distances: Any, starts: Any, count: int) -> Any:
+    """How many of each list are among the `count` nearest of all lists: (lists, queries).
+
+    ids, distances: (queries, any), those of list l from starts[l] to starts[l + 1], the nearest
+    first and equal ones by id.
+    """
+    lists = len(starts) - 1
+    taken = np.zeros((lists, len(ids)), np.int64)
+    for q in range(len(ids)):
+        for _ in range(count):
+            best, best_at = -1, 0
+            for one in range(lists):
+                at = starts[one] + taken[one, q]
+                if at < starts[one + 1]:
+                    pair = distances[q, at], ids[q, at]
+                    if best < 0 or pair < (distances[q, best_at], ids[q, best_at]):
+                        best, best_at = one, at
+            taken[best, q] += 1
+    return taken
+
+
 class Ranges(NamedTuple):
     """Places and distances, where those of query q end at ends[q] as far as they are written."""
 

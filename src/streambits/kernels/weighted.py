@@ -273,7 +273,7 @@ def _plan(words: Any, span: Any, query: Any, bound: float) -> Any:
 
 
 @compiled
-def _enter(heap: Any, distance: float, place: int) -> None:
+def enter(heap: Any, distance: float, place: int) -> None:
     """Take the place of the farthest, the first of a heap; of equal ones the later is farther."""
     (distances, places), i = heap, 0
     while 2 * i + 1 < len(distances):
@@ -300,7 +300,7 @@ def _offer(codes: Any, low: int, some: Any, query: Any, heap: Any) -> None:
                     distance += query.table[half, first] + query.table[half + 1, second]
                     word >>= np.uint64(8)
             if (distance, place) < (heap.distances[0], heap.places[0]):
-                _enter(heap, distance, place)
+                enter(heap, distance, place)
 
 
 @compiled

@@ -1,30 +1,37 @@
 """Choose between kernel and linear features by measuring both on the first rows of a stream."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_count, as_rows, as_seed, to_numpy
+from streambits._arrays import Array, as_count, as_rows, as_seed, blocks, to_numpy
 from streambits._threads import ordered_map
 from streambits.errors import InputError
-from streambits.features import Features, GaussianAffinity, Linear
+from streambits.features import GaussianAffinity, Linear
 from streambits.methods.method import BITS
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import whiten
 from streambits.model.rotations import itq_steps, random_rotation
 from streambits.model.sampling import reservoir
 from streambits.sketches import Directions, Gram
+from streambits.sketches.base import Contribution, check_rank
 
 LEAST = 200  # rows below which nothing is measured
-ROWS, QUERIES = 4500, 1000  # rows beside the landmarks at most, and those of them that are queries
+ROWS, QUERIES = 2500, 1000  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
+MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
+BLOCK, STEP = 625, 200  # rows whose features, and queries whose answers are found at a time
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
-STEPS, FITTED = 10, 1000  # steps and rows of iterative quantisation
-TURNS = 4  # rotations that are tried at most; one has more luck than another
+WIDE, PASSES, MORE = 512, 3, 16  # columns from which directions are found by iteration, and how
+NOTHING = 1e-11  # share of the strongest energy below which iteration finds nothing but rounding
+LONGEST = 128  # bits of the codes that are compared at most
+FITTED, STEPS = 1000, 384  # rows to which rotations are fitted, and steps for one bit
+TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
 
 Values = NDArray[np.float32]
 
@@ -115,71 +122,85 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
 
 
-def _measured(landmarks: NDArray[Any], others: NDArray[Any], bits: int, seed: int) -> Choice:
-    queries = min(QUERIES, len(others) // 4)
-
-    def kernel() -> Values | None:
-        return _values(lambda _: GaussianAffinity(landmarks), others, queries, bits, whitening=0.5)
-
-    def linear() -> Values | None:
-        return _values(Linear.around, others, queries, bits, whitening=0.0)
-
-    def nearest() -> NDArray[np.intp]:
-        return _nearest(others, queries)
-
-    ssbc, flat, near = ordered_map(_call, (kernel, linear, nearest))
-    if flat is None:
+def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int) -> Choice:
+    try:
+        flat = _linear(rows)
+    except InputError as error:
+        return Choice("ssbc", None, None, f"there are no linear features: {error}")
+    try:
+        affinities, sketch = _kernel(landmarks, rows)
+    except InputError as error:
+        return Choice("linear", None, None, f"there are no kernel features: {error}")
+    tasks = (
+        partial(_values, affinities, bits, 0.5, sketch),
+        partial(_values, flat, bits, 0.0),
+        partial(_nearest, flat),
+    )
+    kernel, linear, near = ordered_map(_call, tasks)
+    if linear is None:
         return Choice("ssbc", None, None, f"the rows have fewer than {bits} linear directions")
-    if ssbc is None:
-        return Choice("linear", None, None, f"the landmarks have fewer than {bits} directions")
-    turns = range(min(TURNS, max(1, 128 // bits)))
-    work = [(values, turn) for turn in turns for values in (ssbc, flat)]
-    found = np.array(list(ordered_map(lambda one: _found(one[0], near, seed + one[1]), work)))
-    recalls = found.reshape(len(turns), 2, -1).mean(axis=0)
-    return _judged(recalls[0], recalls[1])
+    if kernel is None:
+        return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
+    turns = max(1, TURNS // bits)
+    tasks = [partial(_recall, v, near, seed + i) for i in range(turns) for v in (kernel, linear)]
+    found = list(ordered_map(_call, tasks))
+    return _judged(float(np.mean(found[::2])), float(np.mean(found[1::2])))
 
 
 def _call(task: Callable[[], Any]) -> Any:
     return task()
 
 
-def _judged(ssbc: NDArray[np.float64], linear: NDArray[np.float64]) -> Choice:
-    """Compare the recalls of the same queries."""
-    one, other = float(ssbc.mean()), float(linear.mean())
-    reason = f"kernel features find {one:.3f} of the nearest rows, linear ones {other:.3f}"
-    return Choice("linear" if other > one else "ssbc", one, other, reason)
+def _judged(ssbc: float, linear: float) -> Choice:
+    reason = f"kernel features find {ssbc:.3f} of the nearest rows, linear ones {linear:.3f}"
+    return Choice("linear" if linear > ssbc + MARGIN else "ssbc", ssbc, linear, reason)
+
+
+def _linear(rows: NDArray[Any]) -> Values:
+    """Centred rows, scaled by a power of two to where squares neither overflow nor vanish."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        features = Linear.around(rows)(rows)
+        _, exponent = np.frexp(np.abs(features).max())
+        return np.asarray(np.ldexp(features, -exponent), np.float32)
+
+
+def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
+    """The affinities of the rows, and their sketch."""
+    affinity, sketch = GaussianAffinity(landmarks), Gram(len(landmarks), single=True)
+
+    def work(block: NDArray[Any]) -> tuple[Values, Contribution]:
+        features = affinity(block).astype(np.float32, copy=False)
+        return features, sketch.prepare(features)
+
+    found = []
+    for features, part in ordered_map(work, blocks(rows, BLOCK)):
+        found.append(features)
+        sketch.absorb(part)
+    return np.concatenate(found), sketch
 
 
 def _values(
-    build: Callable[[NDArray[Any]], Features],
-    rows: NDArray[Any],
-    queries: int,
-    bits: int,
-    *,
-    whitening: float,
+    features: Values, bits: int, whitening: float, sketch: Gram | None = None
 ) -> Values | None:
     """Values (n, bits) of the rows along their leading directions; None where these are fewer."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = _single(build(rows[queries:])(rows))
-        directions, mean = _directions(features[queries:], bits)
+        directions, mean = _directions(features, bits, sketch)
     except InputError:
         return None
-    matrix = whiten(directions, whitening).astype(np.float32)
-    return np.asarray((features - mean.astype(np.float32)) @ matrix)
+    matrix = whiten(directions, whitening)[:, :LONGEST]
+    return np.asarray(features @ matrix.astype(np.float32) - (mean @ matrix).astype(np.float32))
 
 
-def _single(features: NDArray[Any]) -> Values:
-    """In single precision, by a power of two away from where squares overflow or vanish."""
-    _, exponent = np.frexp(np.abs(features).max())
-    return np.asarray(np.ldexp(features, -exponent), np.float32)
-
-
-def _directions(features: Values, bits: int) -> tuple[Directions, NDArray[np.float64]]:
+def _directions(
+    features: Values, bits: int, sketch: Gram | None = None
+) -> tuple[Directions, NDArray[np.float64]]:
     """The leading directions and the mean, in single precision where that suffices."""
     width = features.shape[1]
-    sketch = Gram(width, single=True)
-    sketch.update(features)
+    if sketch is None and width > WIDE:
+        return _iterated(features, bits)
+    if sketch is None:
+        sketch = Gram(width, single=True)
+        sketch.update(features)
     matrix = sketch.matrix.astype(np.float32)
     leading = [width - bits, width - 1]
     energies, vectors = scipy.linalg.eigh(matrix, subset_by_index=leading, check_finite=False)
@@ -190,34 +211,52 @@ def _directions(features: Values, bits: int) -> tuple[Directions, NDArray[np.flo
     return sketch.directions(bits), sketch.mean
 
 
-def _nearest(rows: NDArray[Any], queries: int) -> NDArray[np.intp]:
-    """The places (queries, 3) of the nearest rows behind the queries, nearest first."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = _single(Linear.around(rows)(rows))
-    base = rows[queries:]
-    far = np.vecdot(base, base) / 2 - rows[:queries] @ base.T
-    found = np.empty((queries, CLOSEST), np.intp)
+def _iterated(features: Values, bits: int) -> tuple[Directions, Values]:
+    """The leading directions of many columns, by subspace iteration, and the mean."""
+    width, mean = features.shape[1], features.mean(axis=0)
+    centred = features - mean
+    shape = (width, min(width, bits + MORE))
+    basis = np.random.default_rng(0).standard_normal(shape, np.float32)
+    for _ in range(PASSES):
+        basis, _ = np.linalg.qr(centred.T @ (centred @ basis))
+    along = centred @ basis
+    energies, turn = np.linalg.eigh(along.T.astype(np.float64) @ along / len(along))
+    energies, turn = energies[::-1][:bits], turn[:, ::-1][:, :bits]
+    check_rank(energies, bits, NOTHING)
+    return Directions(basis @ turn, energies), mean
+
+
+def _nearest(rows: Values) -> NDArray[np.intp]:
+    """The places (queries, 3) of the other rows nearest to the first ones, nearest first."""
+    queries = rows[:QUERIES]
+    far = np.vecdot(rows, rows) / 2 - queries @ rows.T
+    np.fill_diagonal(far, np.inf)
+    found = np.empty((len(queries), CLOSEST), np.intp)
     for place in range(CLOSEST):
         found[:, place] = far.argmin(axis=1)
         np.put_along_axis(far, found[:, place, None], np.inf, axis=1)
     return found
 
 
-def _found(values: Values, near: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Recall of each query with the codes of these values, a mean over depths of search."""
-    queries = len(near)
-    start = random_rotation(values.shape[1], values, seed)
-    *_, rotation = itq_steps(values[queries : queries + FITTED], start, STEPS)
+def _recall(values: Values, near: NDArray[np.intp], seed: int) -> float:
+    """Recall with the codes of these values, a mean over queries and depths of search."""
+    bits = values.shape[1]
+    start = random_rotation(bits, values, seed)
+    *_, rotation = itq_steps(values[-FITTED:], start, max(3, STEPS // bits))
     codes = Codes.from_bits(values @ rotation > 0)
-    distances = codes[:queries].hamming(codes[queries:])
-    if codes.bits < 256:
-        distances = distances.astype(np.uint8)  # compared in a quarter of the time
-    depths = np.array([depth for depth in DEPTHS if depth < len(codes) // 8])[:, None]
-    recall = np.zeros(queries)
-    for place in near.T:
-        own = np.take_along_axis(distances, place[:, None], axis=1)
-        closer = (distances < own).sum(axis=1, dtype=np.uint16)
-        level = (distances == own).sum(axis=1, dtype=np.uint16)
-        # those at the same distance come in any order
-        recall += np.clip((depths - closer.astype(float)) / level, 0, 1).mean(axis=0)
-    return recall / CLOSEST
+    found = 0.0
+    for first in range(0, len(near), STEP):
+        some = np.arange(first, min(first + STEP, len(near)))
+        distances = codes[some].hamming(codes).astype(np.uint8)  # LONGEST fits
+        distances[some - first, some] = 255  # a row is not its own neighbour
+        found += sum(_found(distances, places) for places in near[some].T)
+    return found / near.size
+
+
+def _found(distances: NDArray[np.uint8], places: NDArray[np.intp]) -> float:
+    """How many of the rows at these places are among the first answers, a mean over depths."""
+    own = np.take_along_axis(distances, places[:, None], axis=1)
+    closer = (distances < own).sum(axis=1, dtype=np.uint16)
+    level = (distances == own).sum(axis=1, dtype=np.uint16)  # which come in any order
+    share = (np.array(DEPTHS)[:, None] - closer.astype(np.float64)) / level
+    return float(np.clip(share, 0, 1).mean(axis=0).sum())

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,18 @@ KINDS = {"parquet": {"rows": 64}, "jsonl": {}, "npy": {}}
 def opened(request, tmp_path):
     """opened(name): a sink of one of the kinds."""
 
-    def of(name="sink", bits=20):
-        return open_sink(f"{request.param}:{tmp_path / name}", bits, **KINDS[request.param])
+    def of(name="sink", bits=20, refine=0):
+        options = KINDS[request.param] | {"refine": refine}
+        return open_sink(f"{request.param}:{tmp_path / name}", bits, **options)
 
     return of
+
+
+@pytest.fixture(params=["plain", "refined", "pure"])
+def written(request, lengths, opened):
+    """Codes with a refinement or without, and what opens a sink for them."""
+    codes = lengths[request.param]
+    return codes, partial(opened, bits=codes.bits, refine=codes.refine)
 
 
 def test_files_do_not_go_away_and_need_no_retry(tmp_path):
@@ -79,6 +88,27 @@ def test_a_line_of_json_is_what_the_readme_says(codes, tmp_path):
     assert rows[1] == {"id": -(2**63), "code": codes.packed[1].tobytes().hex(), "epoch": 4}
 
 
+def test_lines_of_refined_codes(lengths, tmp_path):
+    for name in ("refined", "pure"):
+        codes = lengths[name][:2]
+        sink = open_sink(f"{tmp_path}/{name}.jsonl", codes.bits, refine=codes.refine)
+        sink.write([7, 8], codes)
+        sink.close()
+        line = json.loads((tmp_path / f"{name}.jsonl").read_text().splitlines()[1])
+        code = {"code": codes.packed[1].tobytes().hex()} if codes.bits else {}
+        more = {"refinement": codes.refinement[1].tobytes().hex()}
+        assert list(line.items()) == list(({"id": 8} | code | more | {"epoch": 0}).items())
+
+
+@pytest.mark.parametrize("name", ["refined", "pure"])
+def test_numpy_files_of_refined_codes_have_one_array_more(name, lengths, tmp_path):
+    codes = lengths[name]
+    sink = open_sink(f"npy:{tmp_path}/set", codes.bits, refine=codes.refine)
+    fill(sink, codes).close()
+    assert np.array_equal(np.load(tmp_path / "set" / "codes.npy"), codes.packed)
+    assert np.array_equal(np.load(tmp_path / "set" / "refinements.npy"), codes.refinement)
+
+
 def test_numpy_files_can_be_loaded_after_every_commit(codes, tmp_path):
     sink = open_sink(f"npy:{tmp_path}/set", 20)
     for stop in (0, 10, 300):
@@ -93,13 +123,15 @@ def test_numpy_files_can_be_loaded_after_every_commit(codes, tmp_path):
     sink.close()
 
 
-def test_bytes_depend_on_the_rows_alone(opened, codes):
+def test_bytes_depend_on_the_rows_alone(written):
+    codes, opened = written
     for name, step, commit in (("a", 500, ()), ("b", 1, range(0, 500, 50)), ("c", 64, (1, 3))):
         fill(opened(name), codes, step=step, commit=commit).close()
     assert content(opened("a")) == content(opened("b")) == content(opened("c"))
 
 
-def test_a_resumed_sink_is_as_it_was(opened, codes):
+def test_a_resumed_sink_is_as_it_was(written):
+    codes, opened = written
     fill(opened("wanted"), codes).close()
     sink, ids = opened(), np.arange(500)
     for stop in (0, 64, 100, 128, 500):
@@ -116,10 +148,9 @@ def test_a_resumed_sink_is_as_it_was(opened, codes):
     assert content(sink) == content(opened("wanted"))
 
 
-def test_ids_that_come_again_are_there_once_in_the_end_wherever_it_stops(
-    opened, codes, monkeypatch
-):
+def test_ids_that_come_again_are_there_once_in_the_end_wherever_it_stops(written, monkeypatch):
     """Every file that is renamed or removed while closing is a moment to be interrupted at."""
+    codes, opened = written
     ids = np.random.default_rng(0).integers(0, 200, 500)
     once = {key: i for i, key in enumerate(ids.tolist())}
     last = sorted(once.values())
@@ -196,6 +227,44 @@ def test_what_does_not_fit_is_refused(opened, codes):
         path.unlink()
     with pytest.raises(StorageError, match=r"written|cannot be read"):
         opened().resume(state)
+
+
+def test_codes_of_another_refinement_are_refused_and_change_nothing(written, opened, lengths):
+    codes, right = written
+    sink = fill(right(), codes[:100])
+    state, there = sink.state(), content(sink)
+    for other in lengths.values():
+        if other.refine != codes.refine:
+            with pytest.raises(InputError, match=r"bytes of refinement, and those of the|sink is"):
+                sink.write(np.arange(500), other)
+            with pytest.raises(StorageError, match=r"begun with (bits|refine) \d+, and now it is"):
+                opened(bits=other.bits, refine=other.refine).resume(state)
+    sink.commit()
+    assert (content(sink), sink.rows) == (there, 100)
+    sink.close()
+    there = content(sink)
+    for other in lengths.values():
+        with pytest.raises(StorageError, match="holds codes already"):
+            opened(bits=other.bits, refine=other.refine).write(np.arange(500), other)
+    assert content(sink) == there
+
+
+def test_a_state_of_before_there_were_refinements_is_gone_on_with(opened, codes):
+    fill(opened("wanted"), codes).close()
+    state = fill(opened(), codes[:100]).state()
+    del state["refine"]
+    sink = opened()
+    sink.resume(state)
+    fill(sink, codes[100:], np.arange(100, 500)).close()
+    assert content(sink) == content(opened("wanted"))
+
+
+def test_codes_are_bits_or_bytes_or_both(opened):
+    with pytest.raises(InputError, match="bits is 0"):
+        opened(bits=0)
+    for refine in (-1, 258, 0.5):
+        with pytest.raises(InputError, match=f"refine is {refine}"):
+            opened(refine=refine)
 
 
 def test_a_part_that_is_gone_is_noticed(codes, tmp_path):
@@ -436,8 +505,9 @@ def test_an_id_that_comes_again_at_once_is_there_once(opened, codes, batches, re
     assert read(sink) == ({i: codes[place] for i, place in last.items()}, len(last))
 
 
-def test_rows_that_come_again_after_an_exchange_are_there_once(opened, codes, read):
+def test_rows_that_come_again_after_an_exchange_are_there_once(written, read):
     """The files were exchanged, and the job goes back to before that: ids ascend all the same."""
+    codes, opened = written
     sink = opened()
     sink.write([*range(10), 5], codes[:11])
     state = sink.state()

@@ -34,6 +34,8 @@ def work(job):
     rng = np.random.default_rng(0)
     count = job["rows"]
     codes = Codes.from_bits(rng.random((count, 20)) < 0.5)
+    if refine := job["options"].get("refine"):
+        codes = Codes(codes.packed, 20, 0, rng.integers(0, 256, (count, refine), np.uint8))
     ids = rng.integers(count // 3, size=count) if job["repeats"] else np.arange(count)
     sink = open_sink(job["target"], 20, **job["options"])
     if Path(job["kept"]).exists():
@@ -134,7 +136,15 @@ def content(folder):
 
 @pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize(
-    ("kind", "options"), [("parquet", {"rows": 200}), ("jsonl", {}), ("npy", {})]
+    ("kind", "options"),
+    [
+        ("parquet", {"rows": 200}),
+        ("parquet", {"rows": 200, "refine": 3}),
+        ("jsonl", {}),
+        ("jsonl", {"refine": 3}),
+        ("npy", {}),
+        ("npy", {"refine": 3}),
+    ],
 )
 def test_files_are_the_same_to_the_byte(kind, options, repeats, jobs, tmp_path):
     alone = job_of(tmp_path / "alone", kind, repeats, **options)

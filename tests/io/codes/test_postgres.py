@@ -143,6 +143,49 @@ def test_another_table_is_refused(postgres_url, table, codes):
         open_sink("postgresql:///dbname=test", 20)
 
 
+def test_tables_of_refined_and_of_plain_codes_are_not_mixed(postgres_url, table, lengths):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    plain, refined, pure = (lengths[key] for key in ("plain", "refined", "pure"))
+    said = (
+        (plain, r"no column 'refinement', and bytea is needed|the codes to write have no code"),
+        (refined, r"of type bytea, and the codes to write have no refinement|have no code"),
+        (pure, r"no column 'code', and bit\(20\) is needed: choose another table"),
+    )
+    for codes, message in said:
+        sink = open_sink(url, codes.bits, refine=codes.refine)
+        sink.write(np.arange(9), codes[:9])
+        state = sink.state()
+        with pytest.raises(InputError, match=r"bits, and the sink is|bytes of refinement, and"):
+            sink.write(np.arange(9), (refined if codes is plain else plain)[:9])
+        sink.close()
+        for other in (plain, refined, pure):
+            if other is not codes:
+                with pytest.raises(StorageError, match=message):
+                    open_sink(url, other.bits, refine=other.refine)
+        if codes.refine:
+            with pytest.raises(
+                StorageError, match=rf"of {codes.refine} bytes, and the codes have 5: choose"
+            ):
+                open_sink(url, codes.bits, refine=5)
+            with pytest.raises(Exception, match="violates check constraint"):
+                ask("UPDATE TABLE_ SET refinement = ''")
+        again = open_sink(url, codes.bits, refine=codes.refine)
+        again.resume(state)
+        again.close()
+        assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
+        ask("DROP TABLE TABLE_")
+
+
+def test_the_length_of_refinements_is_seen_in_a_table_without_rules(postgres_url, table):
+    name, ask = table
+    ask("CREATE TABLE TABLE_ (id bigint PRIMARY KEY, refinement bytea, epoch int)")
+    open_sink(f"{postgres_url}?table={name}", 0, refine=2).close()  # there is nothing yet
+    ask("INSERT INTO TABLE_ VALUES (1, '\\x010203', 0)")
+    with pytest.raises(StorageError, match="refinements of 3 bytes, and the codes have 2"):
+        open_sink(f"{postgres_url}?table={name}", 0, refine=2)
+
+
 def test_without_pgvector_or_with_an_old_one_it_says_so(postgres_server):
     psycopg = pytest.importorskip("psycopg")
     nowhere = "options=-c%20extension_control_path%3D/nowhere"

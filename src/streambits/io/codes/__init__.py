@@ -20,6 +20,8 @@ from streambits.index import HammingIndex
 from streambits.io.protocols import Sink
 from streambits.io.urls import is_url, shown
 from streambits.model.batches import CodeBatch
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
 from streambits.storage import save
 
 __all__ = ["SAVED", "StoredCodes", "code_format", "open_codes", "open_sink", "save_index"]
@@ -50,6 +52,7 @@ def open_sink(
     target: str,
     bits: int,
     *,
+    refine: int = 0,
     retry_seconds: float | None = None,
     made_by: str | None = None,
     rows: int | None = None,
@@ -58,11 +61,11 @@ def open_sink(
 ) -> Sink:
     """Open the sink that a text names.
 
-    | target | where codes of `bits` bits go |
+    | target | where codes go |
     |---|---|
     | a folder, or parquet:folder | Parquet files in it |
     | file.jsonl, file.ndjson, or jsonl:file | JSON lines |
-    | npy:folder | ids.npy, codes.npy and epochs.npy in it |
+    | npy:folder | ids.npy, codes.npy, epochs.npy and perhaps refinements.npy in it |
     | file.index, file.safetensors, or index:file | a file that `streambits.load` opens |
     | file.faiss, or faiss:file | a binary index of FAISS |
     | postgresql://user@host/database?table=name | a table with a column for pgvector |
@@ -72,7 +75,10 @@ def open_sink(
     target
         Where codes go. A folder or file that holds codes is refused, unless the sink is resumed.
     bits
-        Length of the codes.
+        Sign bits per code.
+    refine
+        Bytes of refinement per code (`Codes.refine`, that of the error included). Codes with
+        another number of bits or bytes are refused. A file of FAISS holds sign bits alone.
     retry_seconds
         How long a database that goes away is waited for; files do not go away.
     made_by
@@ -117,7 +123,7 @@ def open_sink(
             raise InputError(f"{option} is not an option of {name}, which {shown(target)} is")
         del passed[option]
     module = import_module(f"streambits.io.codes.{name}")
-    sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, **passed)
+    sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, refine=refine, **passed)
     return sink
 
 
@@ -243,11 +249,20 @@ class StoredCodes:
 
     @cached_property
     def bits(self) -> int:
-        """Length of the codes; reads the first of them."""
+        """Sign bits per code; reads the first of them."""
         if self.format in ("index", "faiss"):
             return self.index().bits
+        return self._first.bits
+
+    @cached_property
+    def refine(self) -> int:
+        """Bytes of refinement per code; reads the first of them."""
+        return self._first.refine
+
+    @cached_property
+    def _first(self) -> Codes:
         for batch in self:
-            return batch.codes.bits
+            return batch.codes
         raise self._empty()
 
     @cached_property
@@ -276,9 +291,10 @@ class StoredCodes:
             batches = found.items()
         strategy = strategy or "auto"
         if self.format == "faiss":
-            from streambits.io.codes.faiss import read_faiss  # noqa: PLC0415 - an extra
+            from streambits.io.codes.faiss import codes_of_faiss  # noqa: PLC0415 - an extra
 
-            return read_faiss(self.where, bits=self._bits, epoch=self._epoch, strategy=strategy)
+            options: dict[str, Any] = {"bits": self._bits, "epoch": self._epoch}
+            return codes_of_faiss(self.where, strategy=strategy, **options)
         index: HammingIndex | None = None
         for ids, codes in batches:
             index = HammingIndex(codes.bits, strategy=strategy) if index is None else index
@@ -291,25 +307,28 @@ class StoredCodes:
         return StorageError(f"{self.where} has no codes")
 
 
-def save_index(index: HammingIndex, path: str | Path) -> None:
+def save_index(index: HammingIndex, path: str | Path, coder: Coder | None = None) -> None:
     """Write an index to a file, in the format that its name asks for.
 
     Parameters
     ----------
     index
-        The codes. FAISS has no epochs, and refuses codes of several.
+        The codes. FAISS has no epochs, and refuses codes of several; of refined codes it has the
+        sign bits alone.
     path
         .faiss, .parquet (all codes, by epoch and then by id), or else a file for
         `streambits.load`. It appears whole or not at all.
+    coder
+        What made the codes: a file of FAISS needs it, if they have no sign bits.
     """
     if Path(path).suffix == ".faiss":
         from streambits.io.codes.faiss import write_faiss  # noqa: PLC0415 - an extra
 
-        write_faiss(index, path)
+        write_faiss(index, path, coder)
     elif Path(path).suffix == ".parquet":
         from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
 
-        write_codes(index.items(), index.bits, path)
+        write_codes(index.items(), index.bits, path, refine=index.refine or 0)
     else:
         save(index, path)
 

@@ -13,42 +13,52 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import as_count
 from streambits._digests import Digest, Record, seal, unseal
 from streambits._files import make_folder, replacing
 from streambits._locks import Lock, supported
 from streambits.errors import InputError, StorageError
 from streambits.index.queries import as_paired_ids, last_of_each
 from streambits.model.batches import CodeBatch
-from streambits.model.codes import Codes, as_bits
+from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
 
 LAST_EPOCH = int(np.iinfo(np.int32).max)
 REMEDY = "restore it, or begin a new job"
 
 
 class CodeColumns(NamedTuple):
-    """Codes in their order, of any epochs. ids: (n,); packed: (n, bytes); epochs: (n,)."""
+    """Codes in their order, of any epochs.
+
+    ids: (n,); packed: (n, bytes); epochs: (n,); refinement: (n, r), with r = 0 for plain codes.
+    """
 
     ids: NDArray[np.int64]
     packed: NDArray[np.uint8]
     epochs: NDArray[np.int32]
+    refinement: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, ids: Any, codes: Codes, bits: int) -> "CodeColumns":
-        """What a sink for codes of `bits` bits is asked to write, checked."""
+    def of(cls, ids: Any, codes: Codes, bits: int, refine: int) -> "CodeColumns":
+        """What a sink for codes of `bits` bits and `refine` bytes is asked to write, checked."""
         if codes.bits != bits:
             raise InputError(f"codes have {codes.bits} bits, and the sink is for {bits}")
+        check_refine(codes, refine, "those of the sink")
         if codes.epoch > LAST_EPOCH:
             raise InputError(
                 f"codes are of epoch {codes.epoch}, and this sink takes epochs up to "
                 f"{LAST_EPOCH:,}: use an index"
             )
         paired = as_paired_ids(ids, len(codes))
-        return cls(paired, codes.packed, np.full(len(paired), codes.epoch, np.int32))
+        epochs = np.full(len(paired), codes.epoch, np.int32)
+        refinement = codes.refinement
+        if refinement is None:
+            refinement = np.empty((len(paired), 0), np.uint8)
+        return cls(paired, codes.packed, epochs, refinement)
 
     @classmethod
-    def empty(cls, bits: int) -> "CodeColumns":
-        width = -(-bits // 8)
-        return cls(np.empty(0, np.int64), np.empty((0, width), np.uint8), np.empty(0, np.int32))
+    def empty(cls, bits: int, refine: int) -> "CodeColumns":
+        packed, refinement = (np.empty((0, n), np.uint8) for n in (-(-bits // 8), refine))
+        return cls(np.empty(0, np.int64), packed, np.empty(0, np.int32), refinement)
 
     @classmethod
     def concat(cls, columns: list["CodeColumns"]) -> "CodeColumns":
@@ -61,11 +71,29 @@ class CodeColumns(NamedTuple):
     def batches(self, bits: int) -> list[CodeBatch]:
         """The same, in order, as many batches as needed for one epoch each."""
         cuts = [0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.ids)]
-        return [
-            CodeBatch(self.ids[a:b], Codes(self.packed[a:b], bits, int(self.epochs[a])))
-            for a, b in pairwise(cuts)
-            if b > a
-        ]
+        return [self.select(slice(a, b)).batch(bits) for a, b in pairwise(cuts) if b > a]
+
+    def batch(self, bits: int) -> CodeBatch:
+        """The same, one or more rows that are all of one epoch."""
+        refinement = self.refinement if self.refinement.shape[1] else None
+        return CodeBatch(self.ids, Codes(self.packed, bits, int(self.epochs[0]), refinement))
+
+
+def as_lengths(bits: object, refine: object) -> tuple[int, int]:
+    """Check the sign bits and the refinement bytes of codes; one of them may be 0."""
+    more = as_count(refine, "refine", least=0, most=MOST_BYTES)
+    return as_bits(bits, least=0 if more else 1), more
+
+
+def check_begun(name: str, state: dict[str, Any], own: dict[str, Any]) -> None:
+    """Refuse to go on with other settings of a sink than those of its state."""
+    begun = {"refine": 0} | state  # older states do not say that codes are plain
+    for setting, value in own.items():
+        if begun[setting] != value:
+            raise StorageError(
+                f"{name} was begun with {setting} {begun[setting]}, and now it is {value}: "
+                f"go on as it was begun, or begin a new job elsewhere"
+            )
 
 
 class FileSink:
@@ -77,8 +105,9 @@ class FileSink:
 
     kind: str
 
-    def __init__(self, path: str | Path, bits: int, folder: Path) -> None:
-        self.path, self.bits, self.folder = Path(path), as_bits(bits), folder
+    def __init__(self, path: str | Path, bits: int, refine: int, folder: Path) -> None:
+        self.path, self.folder = Path(path), folder
+        self.bits, self.refine = as_lengths(bits, refine)
         self.name = f"{self.kind}:{path}"
         self._lock: Lock | None = None
         self._begun = self._closed = False
@@ -222,8 +251,8 @@ class Appending(FileSink, ABC):
     was committed. Whoever reads the files checks them by it.
     """
 
-    def __init__(self, path: str | Path, bits: int, folder: Path, *ours: str) -> None:
-        super().__init__(path, bits, folder)
+    def __init__(self, path: str | Path, bits: int, refine: int, folder: Path, *ours: str) -> None:
+        super().__init__(path, bits, refine, folder)
         self.rows = 0
         self._swap = Swap(folder, self.path.name, *ours)
         self._last: int | None = None
@@ -234,7 +263,7 @@ class Appending(FileSink, ABC):
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        rows = CodeColumns.of(ids, codes, self.bits)
+        rows = CodeColumns.of(ids, codes, self.bits, self.refine)
         self._begin()
         if len(rows.ids):
             with self._trouble():
@@ -266,6 +295,7 @@ class Appending(FileSink, ABC):
         return {
             "kind": self.kind,
             "bits": self.bits,
+            "refine": self.refine,
             "rows": self.rows,
             "last": self._last,
             "ascending": self._ascending,
@@ -293,12 +323,8 @@ class Appending(FileSink, ABC):
             self._cut()
 
     def _check(self, state: dict[str, Any]) -> None:
-        for name, value in {"kind": self.kind, "bits": self.bits, **self._fixed()}.items():
-            if state[name] != value:
-                raise StorageError(
-                    f"{self.name} was begun with {name} {state[name]}, and now it is {value}: "
-                    f"go on as it was begun, or begin a new job elsewhere"
-                )
+        own = {"kind": self.kind, "bits": self.bits, "refine": self.refine}
+        check_begun(self.name, state, own | self._fixed())
 
     def _begin(self) -> None:
         self._check_open()

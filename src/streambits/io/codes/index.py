@@ -6,7 +6,7 @@ from typing import Any
 
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.io.codes._append import FileSink, Swap
+from streambits.io.codes._append import FileSink, Swap, check_begun
 from streambits.model.codes import Codes
 from streambits.storage import load, save
 
@@ -20,9 +20,11 @@ class IndexSink(FileSink):
 
     kind = "index"
 
-    def __init__(self, path: str | Path, bits: int, *, strategy: str = "auto") -> None:
-        super().__init__(path, bits, Path(path).parent)
-        self.index = HammingIndex(self.bits, strategy=strategy)
+    def __init__(
+        self, path: str | Path, bits: int, *, refine: int = 0, strategy: str = "auto"
+    ) -> None:
+        super().__init__(path, bits, refine, Path(path).parent)
+        self.index = HammingIndex(self.bits, refine=self.refine, strategy=strategy)
         self._swap = Swap(self.folder, self.path.name, escape(self.path.name))
         self._epoch = 0
         self._changed = True
@@ -55,12 +57,15 @@ class IndexSink(FileSink):
         return {
             "kind": self.kind,
             "bits": self.bits,
+            "refine": self.refine,
             "rows": len(self.index),
             "epoch": self._epoch,
         }
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on with what was committed."""
+        own = {"kind": self.kind, "bits": self.bits, "refine": self.refine}
+        check_begun(self.name, state, own)
         with self._trouble():
             self._acquire()
             self._swap.clear()
@@ -70,8 +75,10 @@ class IndexSink(FileSink):
             self._check(state)
 
     def _check(self, state: dict[str, Any]) -> None:
-        if (self.index.bits, state["kind"]) != (self.bits, self.kind):
-            raise StorageError(f"{self.path} has codes of {self.index.bits} bits, not {self.bits}")
+        found, wanted = (self.index.bits, self.index.refine or 0), (self.bits, self.refine)
+        if found != wanted:
+            has, asked = (f"{bits} bits and {refine} bytes" for bits, refine in (found, wanted))
+            raise StorageError(f"{self.path} has codes of {has}, not {asked}")
         if len(self.index) < state["rows"]:
             raise StorageError(
                 f"{self.path} has {len(self.index)} codes, and {state['rows']} were written"

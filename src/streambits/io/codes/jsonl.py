@@ -1,5 +1,6 @@
 """JSON lines, one code per line: {"id": 7, "code": "05a0", "epoch": 0}; the code in hexadecimal.
 
+Refined codes have "refinement": "1f..." after the code, and codes without sign bits no "code".
 Where a sink of ours has left a record of their digest, only what it has committed counts, and
 damage is an error; files of others are taken as they are.
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from glob import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +29,18 @@ IDS, EPOCHS = np.iinfo(np.int64), np.iinfo(np.int32)
 
 
 class JsonlSink(Appending):
-    """A file of lines; the bytes of a code are those of `Codes.packed`.
+    """A file of lines; the bytes are those of `Codes.packed` and `Codes.refinement`.
 
     The digest of the lines is in `.NAME.digest` beside the file. Memory: what is written at a time.
     """
 
     kind = "jsonl"
 
-    def __init__(self, path: str | Path, bits: int) -> None:
+    def __init__(self, path: str | Path, bits: int, *, refine: int = 0) -> None:
         file = Path(path)
         record = record_path(file)
-        super().__init__(file, bits, file.parent, escape(file.name), escape(record.name))
+        ours = escape(file.name), escape(record.name)
+        super().__init__(file, bits, refine, file.parent, *ours)
         self._record, self._digests = record, (Digest(),)
         self._file: BinaryIO | None = None
 
@@ -112,7 +114,7 @@ class StandardOutput:
     def write(self, ids: Any, codes: Codes) -> None:
         """Print the codes."""
         try:
-            sys.stdout.write(_text(CodeColumns.of(ids, codes, codes.bits)))
+            sys.stdout.write(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)))
             sys.stdout.flush()
         except OSError as error:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains at the end
@@ -126,12 +128,12 @@ class StandardOutput:
 
 
 def _text(rows: CodeColumns) -> str:
-    return "".join(
-        f'{{"id": {name}, "code": "{code.tobytes().hex()}", "epoch": {epoch}}}\n'
-        for name, code, epoch in zip(
-            rows.ids.tolist(), rows.packed, rows.epochs.tolist(), strict=True
-        )
-    )
+    parts = {"code": rows.packed, "refinement": rows.refinement}
+    names = [name for name, part in parts.items() if part.shape[1]]
+    line = '{"id": %d, ' + "".join(f'"{name}": "%s", ' for name in names) + '"epoch": %d}\n'
+    texts = ([value.tobytes().hex() for value in parts[name]] for name in names)
+    values = zip(rows.ids.tolist(), *texts, rows.epochs.tolist(), strict=True)
+    return "".join(line % each for each in values)
 
 
 def read_lines(where: str, *, bits: int | None = None) -> Iterator[CodeBatch]:
@@ -161,17 +163,29 @@ def _first(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[CodeBatch]:
     parsed = (_row(line, number, name) for number, line in enumerate(lines, 1))
+    widths: set[tuple[int, int]] = set()
     while some := list(islice(parsed, LINES)):
-        rows = _columns(some, name)
-        yield from rows.batches(bits or 8 * rows.packed.shape[1])
+        widths.update((len(row.code), len(row.refinement)) for row in some)
+        if len(widths) > 1 or (0, 0) in widths:
+            raise StorageError(f"{name} has codes of different lengths, or of none")
+        [(width, _)] = widths
+        yield from _columns(some).batches(8 * width if bits is None else bits)
 
 
-def _row(line: bytes, number: int, name: str) -> tuple[int, bytes, int]:
+class _Row(NamedTuple):
+    id: int
+    code: bytes
+    epoch: int
+    refinement: bytes
+
+
+def _row(line: bytes, number: int, name: str) -> _Row:
     try:
         row = json.loads(line)
-        code = bytes.fromhex(row["code"])
-        found = _whole(row["id"], IDS), code, _whole(row["epoch"], EPOCHS)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        refinement = bytes.fromhex(row.get("refinement", ""))
+        code = bytes.fromhex(row.get("code", "") if refinement else row["code"])
+        found = _Row(_whole(row["id"], IDS), code, _whole(row["epoch"], EPOCHS), refinement)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(
             f"line {number} of {name} holds no code ({error}): "
             f'it should look like {{"id": 7, "code": "05", "epoch": 0}}'
@@ -187,9 +201,11 @@ def _whole(value: object, limits: Any) -> int:
     return value
 
 
-def _columns(held: list[tuple[int, bytes, int]], name: str) -> CodeColumns:
-    ids, codes, epochs = zip(*held, strict=True)
-    if len({len(code) for code in codes}) > 1 or not codes[0]:
-        raise StorageError(f"{name} has codes of different lengths, or of none")
-    packed = np.frombuffer(b"".join(codes), np.uint8).reshape(len(ids), -1)
-    return CodeColumns(np.array(ids, np.int64), packed, np.array(epochs, np.int32))
+def _columns(rows: list[_Row]) -> CodeColumns:
+    """Rows of one length."""
+    ids, codes, epochs, refinements = zip(*rows, strict=True)
+    packed, refinement = (
+        np.frombuffer(b"".join(part), np.uint8).reshape(len(part), len(part[0]))
+        for part in (codes, refinements)
+    )
+    return CodeColumns(np.array(ids, np.int64), packed, np.array(epochs, np.int32), refinement)

@@ -1,5 +1,6 @@
 """NumPy files: ids.npy, codes.npy and epochs.npy in a folder; or one file of packed codes.
 
+Of refined codes there is a refinements.npy too; of codes without sign bits, codes.npy is (n, 0).
 Where a sink of ours has left a record of their digests, only what it has committed counts, and
 damage is an error; files of others are taken as they are.
 """
@@ -24,8 +25,9 @@ from streambits.model.codes import Codes
 HEAD = 128  # bytes before the numbers; NumPy leaves room for them to become many
 RECORD = ".digests"  # file beside the arrays
 BLOCK = 65536  # rows at a time
-NAMES = ("ids.npy", "codes.npy", "epochs.npy")
-KINDS = ("<i8", "|u1", "<i4")
+NAMES = ("ids.npy", "codes.npy", "epochs.npy", "refinements.npy")
+KINDS = ("<i8", "|u1", "<i4", "|u1")
+PLAIN = 3  # of the files are there for plain codes
 UNREADABLE = (  # what NumPy may raise for bytes that are not an array
     OSError,
     ValueError,
@@ -39,26 +41,29 @@ UNREADABLE = (  # what NumPy may raise for bytes that are not an array
 
 
 class NpySink(Appending):
-    """Three arrays: ids (n,) int64, codes (n, bytes) uint8 as `Codes.packed`, epochs (n,) int32.
+    """Arrays ids (n,) int64, codes (n, bytes) uint8 as `Codes.packed` and epochs (n,) int32.
 
-    They are valid files after every commit, and `.digests` has the digests of their numbers.
-    Memory: what is written at a time.
+    With refinements (n, refine) uint8, where codes have them. They are valid files after every
+    commit, and `.digests` has the digests of their numbers. Memory: what is written at a time.
     """
 
     kind = "npy"
 
-    def __init__(self, path: str | Path, bits: int) -> None:
-        super().__init__(path, bits, Path(path), *NAMES, RECORD)
-        self._record, self._digests = self.path / RECORD, (Digest(),) * len(NAMES)
-        width = -(-self.bits // 8)
-        self._shapes: tuple[tuple[int, ...], ...] = ((), (width,), ())
+    def __init__(self, path: str | Path, bits: int, *, refine: int = 0) -> None:
+        self._names = NAMES if refine else NAMES[:PLAIN]
+        super().__init__(path, bits, refine, Path(path), *self._names, RECORD)
+        self._record, self._digests = self.path / RECORD, (Digest(),) * len(self._names)
+        self._kinds = KINDS[: len(self._names)]
+        shapes: tuple[tuple[int, ...], ...] = ((), (-(-self.bits // 8),), (), (self.refine,))
+        self._shapes = shapes[: len(self._names)]
         self._files: list[BinaryIO] = []
 
     def _found(self) -> bool:
         return any(_bytes(path) > HEAD for path in self._paths())
 
     def _append(self, rows: CodeColumns) -> None:
-        columns = [np.ascontiguousarray(c, k).tobytes() for c, k in zip(rows, KINDS, strict=True)]
+        kinds = self._kinds
+        columns = [np.ascontiguousarray(c, k).tobytes() for c, k in zip(rows, kinds, strict=False)]
         for file, column in zip(self._files, columns, strict=True):
             file.write(column)
             file.flush()  # nothing waits here that could be written after someone else
@@ -66,7 +71,7 @@ class NpySink(Appending):
         self._digests = tuple(digest.then(column) for digest, column in each)
 
     def _flush(self) -> None:
-        for file, kind, shape in zip(self._files, KINDS, self._shapes, strict=True):
+        for file, kind, shape in zip(self._files, self._kinds, self._shapes, strict=True):
             _write_head(file, kind, (self.rows, *shape))
             os.fsync(file.fileno())
 
@@ -94,7 +99,7 @@ class NpySink(Appending):
 
     def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         digests = []
-        for name, kind, shape in zip(NAMES, KINDS, self._shapes, strict=True):
+        for name, kind, shape in zip(self._names, self._kinds, self._shapes, strict=True):
             old, digest = np.load(self.path / name, mmap_mode="r"), Digest()
             with replacing(self._swap.new(name)) as file:
                 _write_head(file, kind, (int(kept.sum()), *shape))
@@ -104,10 +109,10 @@ class NpySink(Appending):
                     file.write(block)
                     digest = digest.then(block)
             digests.append(digest)
-        return [*NAMES, self._rewritten(tuple(digests))]
+        return [*self._names, self._rewritten(tuple(digests))]
 
     def _paths(self) -> list[Path]:
-        return [self.path / name for name in NAMES]
+        return [self.path / name for name in self._names]
 
     def _release(self) -> None:
         while self._files:
@@ -115,15 +120,27 @@ class NpySink(Appending):
 
 
 def read_arrays(where: str | Path, *, bits: int | None = None) -> Iterator[CodeBatch]:
-    """Read a folder of ids.npy, codes.npy and epochs.npy."""
-    ids, packed, epochs = _recorded(Path(where)) or [load_array(Path(where, n)) for n in NAMES]
-    _check_packed(packed, where)
-    if not len(ids) == len(packed) == len(epochs):
-        raise StorageError(f"{where} has arrays of different lengths: {', '.join(NAMES)}")
+    """Read a folder of ids.npy, codes.npy, epochs.npy and maybe refinements.npy."""
+    ids, packed, epochs, *more = _recorded(Path(where)) or _found(Path(where))
+    _check_packed(packed, where, least=0 if more else 1)
+    for refinement in more:
+        _check_packed(refinement, Path(where, NAMES[-1]))
+    arrays = (ids, packed, epochs, *more)
+    if len({len(array) for array in arrays}) > 1:
+        names = ", ".join(NAMES[: len(arrays)])
+        raise StorageError(f"{where} has arrays of different lengths: {names}")
     for name, array in ((NAMES[0], ids), (NAMES[2], epochs)):
         if array.ndim != 1 or array.dtype.kind != "i":
             raise StorageError(f"{where}/{name} should hold whole numbers, one per code")
-    yield from CodeColumns(ids, packed, epochs).batches(bits or 8 * packed.shape[1])
+    refinement = more[0] if more else np.empty((len(ids), 0), np.uint8)
+    columns = CodeColumns(ids, packed, epochs, refinement)
+    yield from columns.batches(8 * packed.shape[1] if bits is None else bits)
+
+
+def _found(folder: Path) -> list[Any]:
+    """The arrays that somebody else has put there."""
+    names = NAMES if (folder / NAMES[-1]).exists() else NAMES[:PLAIN]
+    return [load_array(folder / name) for name in names]
 
 
 def _recorded(folder: Path) -> list[Any] | None:
@@ -131,15 +148,19 @@ def _recorded(folder: Path) -> list[Any] | None:
     record = Record.load(folder / RECORD)
     if record is None:
         return None
+    digests = record.digests  # as many as there were files
     with ExitStack() as stack:
-        files = [stack.enter_context(_opened(folder / name)) for name in NAMES]
+        files = [stack.enter_context(_opened(folder / name)) for name in NAMES[: len(digests)]]
         record.check(folder / RECORD, files, HEAD)
-        rows = record.digests[0].size // 8
-        if not rows:
-            return [np.empty(0, KINDS[0]), np.empty((0, 1), KINDS[1]), np.empty(0, KINDS[2])]
-        shapes = ((rows,), (rows, record.digests[1].size // rows), (rows,))
-        each = zip(files, KINDS, shapes, strict=True)
-        return [np.memmap(file, kind, "r", HEAD, shape) for file, kind, shape in each]
+        rows = digests[0].size // 8
+        widths = [one.size // rows if rows else 1 for one in digests]
+        shapes = ((rows,), (rows, widths[1]), (rows,), (rows, widths[-1]))
+        return [_mapped(*each) for each in zip(files, KINDS, shapes, strict=False)]
+
+
+def _mapped(file: BinaryIO, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Numbers in a file, which is not read; of none there is no map."""
+    return np.memmap(file, kind, "r", HEAD, shape) if 0 not in shape else np.empty(shape, kind)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -156,11 +177,12 @@ def read_packed(
     packed = load_array(Path(where))
     _check_packed(packed, where)
     if len(packed):
-        yield CodeBatch(np.arange(len(packed)), Codes(packed, bits or 8 * packed.shape[1], epoch))
+        length = 8 * packed.shape[1] if bits is None else bits
+        yield CodeBatch(np.arange(len(packed)), Codes(packed, length, epoch))
 
 
-def _check_packed(packed: Any, where: str | Path) -> None:
-    if packed.ndim != 2 or packed.dtype != np.uint8 or not packed.shape[1]:
+def _check_packed(packed: Any, where: str | Path, *, least: int = 1) -> None:
+    if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] < least:
         raise InputError(
             f"{where} has shape {packed.shape} and type {packed.dtype}: packed codes are (n, bytes)"
             f" of uint8; rows are encoded first, by streambits encode"

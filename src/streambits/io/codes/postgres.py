@@ -4,17 +4,19 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from itertools import repeat
+from typing import Any, LiteralString
 
 from streambits._arrays import as_count
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import CodeColumns
+from streambits.io.codes._append import CodeColumns, as_lengths, check_begun
+from streambits.io.codes.rerank import bit_strings, split_name
 from streambits.io.retry import DEFAULT, Retry
 from streambits.io.urls import Url, secrets_in, shown, shown_value, without
-from streambits.model.codes import Codes, as_bits
+from streambits.model.codes import Codes
 
 try:
     import psycopg
@@ -27,18 +29,21 @@ OLDEST = (0, 7)  # of pgvector: the first that compares bit strings
 AWAY = ("08", "53", "57P", "40001", "40P01")  # beginnings of SQLSTATEs that pass with time
 ROWS = 65536
 ANSWER = 10  # seconds for the server to let us in
-LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
 LOCK = 0x5354_4249  # the class of our advisory locks; with it goes the number of the table
 GRACE = "5s"  # for the session of a process that was killed to end
 NEW = sql.Identifier("pg_temp", "streambits_new")
 MADE_BY = "streambits: codes made by "  # a line of the table's comment, and then by what
 NOTE = re.compile(rf"^{MADE_BY}(.*)$", re.MULTILINE)
+LENGTH = re.compile(r"octet_length\(refinement\) = (\d+)")  # in a rule of the table
 
 logger = logging.getLogger("streambits")
 
 
 class PostgresSink:
     """A table with columns id (bigint, primary key), code (bit(k)) and epoch (int).
+
+    Refined codes have a column refinement (bytea) after the code, by which `rerank_sql` ranks the
+    candidates that the code finds; codes without sign bits have no column code.
 
     Parameters
     ----------
@@ -47,7 +52,9 @@ class PostgresSink:
         query, as libpq takes them. The password is best passed as libpq also takes it: in
         PGPASSWORD, in ~/.pgpass or by a service.
     bits
-        Length of the codes.
+        Sign bits per code.
+    refine
+        Bytes of refinement per code.
     table
         By default what the URL says, or else `codes`; may be schema.table.
     rows
@@ -85,19 +92,21 @@ class PostgresSink:
         url: str,
         bits: int,
         *,
+        refine: int = 0,
         table: str | None = None,
         rows: int = ROWS,
         retry_seconds: float = DEFAULT,
         made_by: str | None = None,
     ) -> None:
-        self.bits, self.size = as_bits(bits), as_count(rows, "rows")
+        self.bits, self.refine = as_lengths(bits, refine)
+        self.size = as_count(rows, "rows")
         parts = _parsed(url)
         self.table = table or parts.query.pop("table", None) or "codes"
         parts.query.pop("table", None)
         self._url, self._secrets = str(parts), secrets_in(url)
         named = self.table if table else shown_value(self.table)
         self.name = f"{shown(url).partition('?')[0]} table {named}"
-        self._asked = sql.Identifier(*_names(self.table, self.name))
+        self._asked = sql.Identifier(*split_name(self.table, self.name))
         self._name = self._asked  # with its schema, once that is known
         self._number = 0  # of the table
         self.retry_seconds = self._retry(retry_seconds).seconds
@@ -113,7 +122,7 @@ class PostgresSink:
 
     def write(self, ids: Any, codes: Codes) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        rows = CodeColumns.of(ids, codes, self.bits)
+        rows = CodeColumns.of(ids, codes, self.bits, self.refine)
         self._begin()
         self._waiting.append(rows)
         if sum(len(some.ids) for some in self._waiting) >= self.size:
@@ -137,19 +146,18 @@ class PostgresSink:
     def state(self) -> dict[str, Any]:
         """Commit, and say what makes the codes."""
         self.commit()
-        return {"kind": self.kind, "bits": self.bits, "made_by": self.made_by}
+        own = {"kind": self.kind, "bits": self.bits, "refine": self.refine}
+        return own | {"made_by": self.made_by}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on in the table that was written to when `state()` was called."""
-        ours = {"kind": self.kind, "bits": self.bits}
+        ours = {"kind": self.kind, "bits": self.bits, "refine": self.refine}
         ours |= {"made_by": self.made_by} if self._named else {}
-        for name, value in ours.items():
-            if state[name] != value:
-                self._drop()
-                raise StorageError(
-                    f"{self.name} was begun with {name} {state[name]}, and now it is {value}: "
-                    f"go on as it was begun, or begin a new job elsewhere"
-                )
+        try:
+            check_begun(self.name, state, ours)
+        except StorageError:
+            self._drop()
+            raise
         self.made_by, self._resumed = state["made_by"], True
         self._begin()
 
@@ -257,8 +265,7 @@ class PostgresSink:
 
     def _prepare(self, link: psycopg.Connection[Any]) -> None:
         self._check_extension(link)
-        kind = sql.SQL(f"bit({self.bits:d})")
-        found = self._find(link) or self._made(link, kind)
+        found = self._find(link) or self._made(link)
         if found is None:
             raise StorageError(f"{self.name} was made and cannot be seen: choose another schema")
         self._number, schema, table = found
@@ -267,9 +274,15 @@ class PostgresSink:
         self._check_type(link, self._number)
         if self._begun:  # another may have been here meanwhile
             self._own(link)
-        link.execute(
-            sql.SQL("CREATE TEMP TABLE {} (id bigint, code {}, epoch int)").format(NEW, kind)
-        )
+        held = sql.SQL(", ").join(sql.SQL(f"{name} {kind}") for name, kind in self._kinds.items())
+        link.execute(sql.SQL("CREATE TEMP TABLE {} ({})").format(NEW, held))
+
+    @property
+    def _kinds(self) -> dict[LiteralString, LiteralString]:
+        """The columns of the table, and their types."""
+        code = {"code": f"bit({self.bits:d})"} if self.bits else {}
+        more = {"refinement": "bytea"} if self.refine else {}
+        return {"id": "bigint"} | code | more | {"epoch": "int"}
 
     def _find(self, link: psycopg.Connection[Any]) -> tuple[int, str, str] | None:
         """Number, schema and name of the table, if it is there."""
@@ -280,12 +293,15 @@ class PostgresSink:
         ).fetchone()
         return found
 
-    def _made(self, link: psycopg.Connection[Any], kind: sql.SQL) -> tuple[int, str, str] | None:
+    def _made(self, link: psycopg.Connection[Any]) -> tuple[int, str, str] | None:
         """The same after the table was made, by this or at the same moment by another."""
-        columns = sql.SQL("id bigint PRIMARY KEY, code {} NOT NULL, epoch int NOT NULL")
-        query = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(
-            self._asked, columns.format(kind)
+        rules = {"id": "PRIMARY KEY"}
+        rules["refinement"] = f"NOT NULL CHECK (octet_length(refinement) = {self.refine:d})"
+        columns = sql.SQL(", ").join(
+            sql.SQL(f"{name} {kind} {rules.get(name, 'NOT NULL')}")
+            for name, kind in self._kinds.items()
         )
+        query = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._asked, columns)
         with suppress(psycopg.errors.UniqueViolation), link.transaction():
             link.execute(query)
         return self._find(link)
@@ -310,16 +326,38 @@ class PostgresSink:
         return f"another process ({who})" if who else "another process"
 
     def _check_type(self, link: psycopg.Connection[Any], number: int) -> None:
-        found = link.execute(
-            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute "
-            "WHERE attrelid = %s AND attname = 'code'",
-            [number],
-        ).fetchone()
-        if found != (f"bit({self.bits})",):
-            has = f"codes of type {found[0]}" if found else "no column 'code'"
+        """Refuse a table of other codes."""
+        found = dict(
+            link.execute(
+                "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+                "WHERE attrelid = %s AND attname IN ('code', 'refinement') AND NOT attisdropped",
+                [number],
+            ).fetchall()
+        )
+        for name, what in (("code", "codes"), ("refinement", "refinements")):
+            has, needed = found.get(name), self._kinds.get(name)
+            if has != needed:
+                there = f"{what} of type {has}" if has else f"no column '{name}'"
+                wanted = f"{needed} is needed" if needed else f"the codes to write have no {name}"
+                raise StorageError(f"{self.name} has {there}, and {wanted}: choose another table")
+        length = self._length(link, number) if self.refine else None
+        if length not in (None, self.refine):
             raise StorageError(
-                f"{self.name} has {has}, and bit({self.bits}) is needed: choose another table"
+                f"{self.name} has refinements of {length} bytes, and the codes have "
+                f"{self.refine}: choose another table"
             )
+
+    def _length(self, link: psycopg.Connection[Any], number: int) -> int | None:
+        """Bytes of the refinements in the table, by its rules or else by what it holds."""
+        rules = link.execute(
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s", [number]
+        )
+        for [rule] in rules:
+            if noted := LENGTH.search(rule):
+                return int(noted[1])
+        query = sql.SQL("SELECT octet_length(refinement) FROM {} LIMIT 1").format(self._name)
+        found: tuple[int] | None = link.execute(query).fetchone()
+        return found[0] if found else None
 
     def _check_extension(self, link: psycopg.Connection[Any]) -> None:
         query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
@@ -341,25 +379,30 @@ class PostgresSink:
 
     def _send(self, rows: CodeColumns) -> None:
         link = self._connect()
+        columns = sql.SQL(", ").join(map(sql.SQL, self._kinds))
+        others = [name for name in self._kinds if name != "id"]
+        update = sql.SQL(", ").join(sql.SQL(f"{name} = EXCLUDED.{name}") for name in others)
         with link.transaction():
-            into = sql.SQL("COPY {} (id, code, epoch) FROM STDIN").format(NEW)
+            into = sql.SQL("COPY {} ({}) FROM STDIN").format(NEW, columns)
             link.execute(sql.SQL("TRUNCATE {}").format(NEW))
             with link.cursor() as cursor, cursor.copy(into) as copy:
-                for ids, codes in rows.batches(self.bits):
-                    for name, text in zip(ids.tolist(), _texts(codes), strict=True):
-                        copy.write_row((name, text, codes.epoch))
+                for batch in rows.batches(self.bits):
+                    for row in _rows(*batch):
+                        copy.write_row(row)
             link.execute(
                 sql.SQL(
-                    "INSERT INTO {} (id, code, epoch) SELECT id, code, epoch FROM {} "
-                    "ON CONFLICT (id) DO UPDATE SET code = EXCLUDED.code, epoch = EXCLUDED.epoch"
-                ).format(self._name, NEW)
+                    "INSERT INTO {} ({columns}) SELECT {columns} FROM {} "
+                    "ON CONFLICT (id) DO UPDATE SET {update}"
+                ).format(self._name, NEW, columns=columns, update=update)
             )
 
 
-def _texts(codes: Codes) -> list[str]:
-    """Codes as strings of 0 and 1."""
-    digits = (codes.unpack().view("u1") + ord("0")).tobytes().decode()
-    return [digits[i : i + codes.bits] for i in range(0, len(digits), codes.bits)]
+def _rows(ids: Any, codes: Codes) -> Iterable[tuple[Any, ...]]:
+    """What goes into the columns of the table, row by row."""
+    parts: list[Iterable[Any]] = [bit_strings(codes)] if codes.bits else []
+    if codes.refinement is not None:
+        parts.append(one.tobytes() for one in codes.refinement)
+    return zip(ids.tolist(), *parts, repeat(codes.epoch, len(codes)), strict=True)
 
 
 class _HeldError(Exception):
@@ -371,18 +414,6 @@ def _parsed(url: str) -> Url:
     if "=" in parts.path:
         raise InputError(f"{shown(url)} is not a URL of a database, such as {EXAMPLE}")
     return parts
-
-
-def _names(table: str, name: str) -> list[str]:
-    """Schema and table, or the table alone, as PostgreSQL can have them."""
-    found = table.split(".")
-    if len(found) > 2 or not all(0 < len(part.encode()) <= LONGEST for part in found):
-        raise InputError(
-            f"{name}: a table is named 'table' or 'schema.table', each of 1 to {LONGEST} bytes"
-        )
-    if "\0" in table:
-        raise InputError(f"{name}: the name of a table cannot have a NUL character")
-    return found
 
 
 def _may_pass(error: psycopg.Error) -> bool:

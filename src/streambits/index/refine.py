@@ -1,0 +1,205 @@
+"""Ranking by what codes decode to: candidates by their bits, then distances of decoded rows.
+
+Decoded rows of all epochs are rows, so their distances are on one scale, and are merged as they
+are. Nothing is kept for it beside the codes: a candidate is decoded where it lies
+(`kernels/decode.py`), about 0.2 microseconds for 64 bits and 128 columns.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._threads import one_blas_thread, ordered_map
+from streambits.index.hits import Hits
+from streambits.index.queries import Query, RowQuery
+from streambits.index.scan import ranges
+from streambits.index.segment import Segment
+from streambits.kernels.decode import (
+    CENTRES,
+    CHUNK,
+    COSINE,
+    EUCLIDEAN,
+    HIGH,
+    INNER,
+    LANES,
+    METRICS,
+    NEAR,
+    RefinedCodes,
+    Sources,
+    Target,
+    measured_at,
+    nearest_decoded,
+)
+from streambits.kernels.scan import prefixes
+from streambits.kernels.weighted import NOWHERE
+from streambits.model.refinement import Refinement
+
+SHARE = 1 << 11  # codes that a thread should decode for the start of it to pay
+PRODUCT_SHARE = 1 << 15  # the same of codes without bits, which are looked up
+EPS = float(np.finfo(np.float64).eps)
+SINGLE = float(np.finfo(np.float32).eps)
+Rows = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+def target_of(query: RowQuery, metric: str, side: int = NEAR) -> Target:
+    """The queries in the coordinates of decoded rows, each by itself: batches leave no trace.
+
+    side: NEAR to rank by distances, LOW or HIGH by what they are at least or at most.
+    """
+    (basis, origin), rows = query.refinement.coordinates, query.rows
+    columns = basis.shape[1]
+    kind, shape = METRICS.index(metric), (len(rows), -(-columns // LANES) * LANES)
+    shift, along = np.zeros(shape), np.zeros(shape)
+    squares, dots, lengths = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    with one_blas_thread():
+        centre = basis.T @ origin
+        rest = origin - basis @ centre
+        for i, row in enumerate(rows):
+            lengths[i] = np.sqrt(row @ row)
+            if kind == EUCLIDEAN:
+                apart = row - origin
+                values = basis.T @ apart
+                shift[i, :columns], outside = -values, apart - basis @ values
+                squares[i] = outside @ outside
+            else:
+                along[i, :columns] = basis.T @ row
+                shift[i, :columns] = centre if kind == COSINE else 0.0
+                squares[i], dots[i] = rest @ rest, row @ (rest if kind == COSINE else origin)
+    noise, radii = np.zeros(len(rows)), np.zeros(CENTRES)
+    if side != NEAR:
+        noise, radii = _noise(query, lengths, kind)
+    return Target(kind, side, shift, along, squares, dots, lengths, noise, radii)
+
+
+def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
+    """What rounding does to distances at most, and errors that the last byte stands for, with it.
+
+    A sum of d products errs by about sqrt(d) units of the lengths that are multiplied; decoded rows
+    are sums of rows whose lengths add up to `reach`. Rows that were encoded in single precision
+    differ from those in double precision by half a unit.
+    """
+    decoder, origin = query.refinement.decoder, query.refinement.coordinates.origin
+    unit = 32 * EPS * len(origin) ** 0.5
+    centres = query.refinement.quantiser.centres
+    reach = float(np.sqrt(origin @ origin))
+    reach += float(np.sqrt(np.square(decoder.signs).sum(axis=2)).max(axis=1, initial=0).sum())
+    reach += float(np.sqrt(np.square(centres).max(axis=1, initial=0).sum()))
+    noise = {
+        EUCLIDEAN: unit * (lengths + reach),
+        INNER: unit * lengths * reach,
+        COSINE: np.full(len(lengths), unit * reach),
+    }[kind]
+    radii = np.append(query.refinement.radii, np.inf)
+    return noise, radii + (unit + SINGLE * query.single) * (reach + radii)
+
+
+def rank(
+    segments: Sequence[Segment],
+    query: RowQuery,
+    target: Target,
+    k: int,
+    *,
+    count: int | None = None,
+) -> Hits:
+    """The k nearest of every query among the codes of one epoch.
+
+    count: of candidates, the nearest by `find` of the epoch, equal ones by id; None for all codes.
+    Every query has as many hits.
+    """
+    total = sum(map(len, segments))
+    if count is None or count >= total or query.find is None:
+        sources = [
+            Sources(np.empty((0, 0), np.int64), _ALL, True, 0, s.store.end) for s in segments
+        ]
+    else:
+        sources = _candidates(segments, query.find, count)
+        total = count
+    found = [
+        _ranked(segment, query.refinement, target, min(k, total), some)
+        for segment, some in zip(segments, sources, strict=True)
+    ]
+    ids, distances, missing = (np.concatenate(each, axis=1) for each in zip(*found, strict=True))
+    order = np.lexsort((ids, distances, missing))[:, : min(k, total)]
+    return Hits(np.take_along_axis(ids, order, 1), np.take_along_axis(distances, order, 1))
+
+
+_ALL = np.empty(0, np.int64)
+
+
+def _candidates(segments: Sequence[Segment], find: Query, count: int) -> list[Sources]:
+    """The nearest `count` codes of every query by their bits, segment by segment."""
+    found = [segment.nearest_places(find, count) for segment in segments]
+    if len(segments) == 1:
+        places = found[0][0]
+        counts = [np.full(len(places), places.shape[1])]
+    else:
+        ids = np.concatenate(
+            [s.store.at(places) for s, (places, _) in zip(segments, found, strict=True)], axis=1
+        )
+        distances = np.concatenate([distances for _, distances in found], axis=1)
+        starts = np.cumsum([0, *(places.shape[1] for places, _ in found)])
+        counts = list(prefixes(ids, distances, starts, count))
+    return [
+        Sources(places, own, False, 0, places.shape[1])
+        for (places, _), own in zip(found, counts, strict=True)
+    ]
+
+
+def highest(segment: Segment, query: RowQuery, places: Places, metric: str) -> Rows:
+    """What the distances of places (queries, any) of a segment are at most, (queries, any)."""
+    decoder, target = query.refinement.decoder, target_of(query, metric, HIGH)
+    return np.asarray(measured_at(_codes(segment), decoder, target, places))
+
+
+def _codes(segment: Segment) -> RefinedCodes:
+    store = segment.store
+    return RefinedCodes(store.words, store.alive, store.refinement)
+
+
+def _ranked(
+    segment: Segment, refinement: Refinement, target: Target, k: int, sources: Sources
+) -> tuple[Places, Rows, NDArray[np.bool_]]:
+    """Ids and distances of the k nearest of a segment, in no order, and where there are none."""
+    decoder, codes = refinement.decoder, _codes(segment)
+
+    def work(task: tuple[slice, tuple[int, int]]) -> tuple[Places, Rows]:
+        queries, (low, high) = task
+        some = sources._replace(low=low, high=high)
+        if not sources.all:
+            some = some._replace(places=sources.places[queries], counts=sources.counts[queries])
+        own = _some(target, queries)
+        return nearest_decoded(codes, decoder, own, min(k, high - low), some)  # type: ignore[no-any-return]
+
+    with one_blas_thread() as workers:
+        share = SHARE if segment.bits else PRODUCT_SHARE
+        queries, spans = _shares(len(target.shift), sources.high, workers, share)
+        tasks = [(some, span) for some in queries for span in spans]
+        found = list(ordered_map(work, tasks))
+    parts = [found[i : i + len(spans)] for i in range(0, len(found), len(spans))]
+    places, distances = (
+        np.concatenate([np.concatenate([one[i] for one in part], axis=1) for part in parts])
+        for i in range(2)
+    )
+    missing = places == NOWHERE
+    places[missing] = 0
+    return segment.store.at(places), distances, missing
+
+
+def _shares(
+    asked: int, size: int, workers: int, share: int
+) -> tuple[list[slice], list[tuple[int, int]]]:
+    """Queries and spans of what each looks at, such that the threads have as much to do."""
+    threads = max(1, min(workers, asked * size // share))
+    step = -(-asked // threads)
+    queries = [slice(i, i + step) for i in range(0, asked, step)]
+    return queries, ranges(size, size, -(-threads // asked), block=CHUNK, share=1)
+
+
+def _some(target: Target, which: slice) -> Target:
+    own = {
+        name: getattr(target, name)[which]
+        for name in ("shift", "along", "squares", "dots", "lengths", "noise")
+    }
+    return target._replace(**own)

@@ -1,0 +1,192 @@
+"""SQL that ranks refined codes in PostgreSQL by what they decode to; it needs pgvector."""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits.errors import InputError
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.model.refinement import Refinement
+
+LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
+WIDEST = 16000  # columns of a vector of pgvector
+
+
+class RerankSql(NamedTuple):
+    """Statements for a table of refined codes.
+
+    Attributes
+    ----------
+    setup : str
+        Makes the table of what parts of codes stand for, and the function that adds them up. To be
+        run once for each coder, in one transaction.
+    query : str
+        Finds neighbours. Its parameters are `row`, the query itself as pgvector writes it,
+        '[0.1,0.2,...]'; `k`, the number of neighbours; and, where codes have sign bits, `code`, the
+        query encoded (`bit_strings`), and `candidates`, how many are ranked.
+    """
+
+    setup: str
+    query: str
+
+
+def rerank_sql(
+    coder: Coder, table: str = "codes", *, function: str = "streambits_decode"
+) -> RerankSql:
+    """Write SQL that ranks the refined codes of a table by the distance to what they decode to.
+
+    Parameters
+    ----------
+    coder : Coder
+        With a refinement; it made the codes.
+    table : str, default "codes"
+        The table that `PostgresSink` has written: 'table' or 'schema.table'.
+    function : str, default "streambits_decode"
+        Name of the function that decodes, `function(code, refinement, epoch)`, or
+        `function(refinement, epoch)` for codes without sign bits; also the beginning of the name
+        of its table. Tables whose codes were made by different models need different names.
+
+    Returns
+    -------
+    RerankSql
+        `setup`, and a `query` for the codes of the coder's epoch.
+
+    Raises
+    ------
+    InputError
+        If codes of the coder do not decode, or a name is not one of PostgreSQL.
+
+    Notes
+    -----
+    A code decodes to a sum: of a vector for each half byte of its sign bits, and of one for each
+    byte of its refinement. All those vectors are in a table, 16 and 256 of them for each, beside
+    the epoch; the function looks them up and adds them, in single precision. Codes of an epoch
+    whose coder was not set up decode to NULL. The query finds candidates by Hamming distance and
+    then ranks them. An index helps it on large tables, without `, id` in the inner order: CREATE
+    INDEX ON codes USING hnsw (code bit_hamming_ops). Codes without sign bits are all ranked.
+
+    Examples
+    --------
+    >>> import streambits as sb
+    >>> rows = np.random.default_rng(0).standard_normal((500, 4))
+    >>> coder = sb.ssbc(rows[:100], bits=8, refine=2).learn(rows).coder()
+    >>> print(rerank_sql(coder).query)
+    SELECT id, "streambits_decode"(code, refinement, epoch) <-> %(row)s::vector AS distance
+    FROM (
+      SELECT id, code, refinement, epoch FROM "codes" WHERE epoch = 0
+      ORDER BY code <~> %(code)s::bit(8), id LIMIT %(candidates)s
+    ) AS candidates
+    ORDER BY distance, id LIMIT %(k)s
+    """
+    if coder.refinement is None:
+        raise InputError(
+            "codes of sign bits alone do not decode: learn with refine=8, or another number of "
+            "bytes, or search by code <~> ..."
+        )
+    if len(coder.refinement.offset) > WIDEST:
+        columns = len(coder.refinement.offset)
+        raise InputError(f"rows have {columns} columns, and vectors of pgvector at most {WIDEST:,}")
+    where, decode, values = _quoted(table), _quoted(function), _quoted(f"{function}_values")
+    setup = _setup(coder, coder.refinement, decode, values)
+    query = _query(coder, where.replace("%", "%%"), decode.replace("%", "%%"))
+    return RerankSql(setup, query)
+
+
+def _setup(coder: Coder, refinement: Refinement, function: str, values: str) -> str:
+    arguments = ["code bit"] * (coder.bits > 0) + ["refinement bytea", "epoch int"]
+    entries = ",\n".join(
+        f"({coder.epoch}, {part}, {value}, '{vector_text(row)}')"
+        for part, rows in enumerate(_parts(refinement))
+        for value, row in enumerate(rows)
+    )
+    found = (
+        f"(SELECT v.decoded FROM {values} v WHERE v.epoch = ${len(arguments)} "
+        f"AND v.part = {part} AND v.value = {value})"
+        for part, value in enumerate(_values(refinement, f"${len(arguments) - 1}"))
+    )
+    return f"""CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE IF NOT EXISTS {values} (
+  epoch int, part int, value int, decoded vector({len(refinement.offset)}) NOT NULL,
+  PRIMARY KEY (epoch, part, value)
+);
+DELETE FROM {values} WHERE epoch = {coder.epoch};
+INSERT INTO {values} VALUES
+{entries};
+CREATE OR REPLACE FUNCTION {function}({", ".join(arguments)}) RETURNS vector
+LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $streambits$ SELECT {" + ".join(found)} $streambits$;
+"""
+
+
+def _query(coder: Coder, table: str, function: str) -> str:
+    found = f"FROM {table} WHERE epoch = {coder.epoch}"
+    order = "ORDER BY distance, id LIMIT %(k)s"
+    if not coder.bits:
+        decoded = f"{function}(refinement, epoch)"
+        return f"SELECT id, {decoded} <-> %(row)s::vector AS distance\n{found}\n{order}"
+    return f"""SELECT id, {function}(code, refinement, epoch) <-> %(row)s::vector AS distance
+FROM (
+  SELECT id, code, refinement, epoch {found}
+  ORDER BY code <~> %(code)s::bit({coder.bits}), id LIMIT %(candidates)s
+) AS candidates
+{order}"""
+
+
+def _parts(refinement: Refinement) -> list[NDArray[np.float64]]:
+    """What each part of a code adds to a decoded row, for all its values; the first has the origin.
+
+    A part is a half byte of the sign bits, the first bit of which is the highest of its value, or a
+    byte of the refinement.
+    """
+    quantiser, swapped = refinement.quantiser, [int(f"{v:04b}"[::-1], 2) for v in range(16)]
+    halves = [table[swapped] for table in refinement.tables[: -(-refinement.bits // 4)]]
+    groups = [
+        quantiser.centres[start:end].T @ quantiser.axes[:, start:end].T
+        for start, end in pairwise(quantiser.starts.tolist())
+    ]
+    first, *rest = halves + groups
+    return [first + refinement.offset + quantiser.mean, *rest]
+
+
+def _values(refinement: Refinement, more: str) -> list[str]:
+    """The value of each of these parts in SQL, where a code is $1 and its refinement `more`."""
+    starts = range(1, refinement.bits + 1, 4)
+    halves = [f"substring($1 from {start} for 4)::bit(4)::int" for start in starts]
+    return halves + [f"get_byte({more}, {n})" for n in range(refinement.quantiser.n_bytes)]
+
+
+def vector_text(row: Any) -> str:
+    """A row as pgvector writes it.
+
+    >>> vector_text([0.5, -2])
+    '[0.5,-2]'
+    """
+    return f"[{','.join(f'{value:.9g}' for value in np.asarray(row, np.float64).tolist())}]"
+
+
+def bit_strings(codes: Codes) -> list[str]:
+    """Codes as strings of 0 and 1, as PostgreSQL writes its type `bit`.
+
+    >>> bit_strings(Codes.from_bits([[1, 0, 1], [0, 0, 1]]))
+    ['101', '001']
+    """
+    digits = (codes.unpack().view("u1") + ord("0")).tobytes().decode()
+    return [digits[i * codes.bits : (i + 1) * codes.bits] for i in range(len(codes))]
+
+
+def split_name(table: str, holder: str) -> list[str]:
+    """Schema and table, or the table alone, as PostgreSQL can have them; `holder`: who asks."""
+    found = table.split(".")
+    if len(found) > 2 or not all(0 < len(part.encode()) <= LONGEST for part in found):
+        raise InputError(
+            f"{holder}: a table is named 'table' or 'schema.table', each of 1 to {LONGEST} bytes"
+        )
+    if "\0" in table:
+        raise InputError(f"{holder}: the name of a table cannot have a NUL character")
+    return found
+
+
+def _quoted(name: str) -> str:
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in split_name(name, repr(name)))

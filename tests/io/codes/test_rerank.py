@@ -1,0 +1,91 @@
+"""Neighbours that PostgreSQL finds among refined codes are those of decoded rows."""
+
+import os
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.errors import InputError
+from streambits.io.codes import open_sink
+from streambits.io.codes.rerank import bit_strings, rerank_sql, vector_text
+
+FUNCTION = f"decode_{os.getpid()}"
+
+
+@pytest.fixture
+def function(table):
+    """The name of a function; it and its table are removed afterwards."""
+    _, ask = table
+    yield FUNCTION
+    ask(f"DROP TABLE IF EXISTS {FUNCTION}_values")
+    for arguments in ("bit, bytea, int", "bytea, int"):
+        ask(f"DROP FUNCTION IF EXISTS {FUNCTION}({arguments})")
+
+
+def learned(rows, bits, **settings):
+    sketch = sb.sketches.Gram(rows.shape[1])
+    features = sb.features.Linear.around(rows)
+    return sb.Learner(features, sketch, bits=bits, **settings).learn(rows)
+
+
+@pytest.mark.parametrize("bits", [0, 3, 8, 13])
+def test_ranks_are_those_of_decoded_rows(bits, mixture, postgres_url, table, function):
+    name, ask = table
+    rows = mixture(2000, 16) + 3
+    coder = learned(rows, bits, refine=3, certified=bits % 2 == 0).coder()
+    codes, ids = coder.encode(rows), np.random.default_rng(0).permutation(2000) * 5 - 77
+    sink = open_sink(postgres_url, codes.bits, refine=codes.refine, table=name)
+    sink.write(ids, codes)
+    sink.close()
+    found = rerank_sql(coder, name, function=function)
+    for _ in range(2):  # as often as one likes
+        ask(found.setup)
+    decoded = coder.decode(codes)
+    for query in rows[:100:10] + 0.25:
+        asked = coder.encode(query[None, :])
+        order = np.lexsort((ids, asked.hamming(codes)[0]))[:300] if bits else np.arange(2000)
+        distances = dict(zip(ids[order], np.linalg.norm(decoded[order] - query, axis=1)))
+        values = {"row": vector_text(query), "k": 10}
+        values |= {"code": bit_strings(asked)[0], "candidates": 300} if bits else {}
+        near = ask(found.query, values)
+        nearest = np.sort(list(distances.values()))[:10]
+        assert np.allclose([distance for _, distance in near], nearest, rtol=1e-5)
+        assert np.allclose([distances[key] for key, _ in near], nearest, rtol=1e-5)
+    first = f"SELECT {function}({'code, ' * (bits > 0)}refinement, epoch)::text FROM TABLE_"
+    [(text,)] = ask(f"{first} WHERE id = %s", [int(ids[7])])
+    assert np.allclose(np.array(text[1:-1].split(","), float), decoded[7], rtol=1e-5, atol=1e-5)
+
+
+def test_each_epoch_is_decoded_by_its_coder(mixture, postgres_url, table, function):
+    name, ask = table
+    rows = mixture(1200)
+    coders = [learned(part, 8, refine=2).coder() for part in (rows[:600], rows[600:] * 2)]
+    coders[1] = sb.model.coder.Coder(
+        coders[1].features, coders[1].projection, 1, coders[1].refinement
+    )
+    sink = open_sink(postgres_url, 8, refine=2, table=name)
+    for epoch, coder in enumerate(coders):
+        sink.write(np.arange(9) + 9 * epoch, coder.encode(rows[:9]))
+    sink.close()
+    everything = f"SELECT {function}(code, refinement, epoch)::text FROM TABLE_ ORDER BY id"
+    ask(rerank_sql(coders[0], name, function=function).setup)
+    assert [text is None for (text,) in ask(everything)] == [False] * 9 + [True] * 9
+    ask(rerank_sql(coders[1], name, function=function).setup)
+    found = [np.array(text[1:-1].split(","), float) for (text,) in ask(everything)]
+    wanted = np.concatenate([coder.decode(coder.encode(rows[:9])) for coder in coders])
+    assert np.allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_codes_that_do_not_decode_and_odd_names_are_refused(mixture):
+    rows = mixture(600)
+    with pytest.raises(InputError, match="sign bits alone do not decode: learn with refine=8"):
+        rerank_sql(learned(rows, 8).coder())
+    coder = learned(rows, 8, refine=2).coder()
+    with pytest.raises(InputError, match="each of 1 to 63 bytes"):
+        rerank_sql(coder, "a.b.c")
+    with pytest.raises(InputError, match="each of 1 to 63 bytes"):
+        rerank_sql(coder, function="x" * 60)  # with what is added to it
+    found = rerank_sql(coder, 'my"schema.100%', function="of.it")
+    assert '"my""schema"."100%%" WHERE epoch = 0' in found.query
+    assert 'CREATE TABLE IF NOT EXISTS "of"."it_values" (' in found.setup
