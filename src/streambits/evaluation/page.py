@@ -70,8 +70,9 @@ def line_plot(title: str, x_label: str, lines: Mapping[str, Sequence[Point]]) ->
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
             f'stroke-dasharray="{dash}"/>'
         )
+        radius = 3 if len(points) > 1 else 5  # a point without a line must be seen
         drawn += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>'
             for x, y in (place(*point) for point in points)
         ]
         drawn.append(_text(LEFT + WIDTH + 8, end + 4, name, fill=colour))
