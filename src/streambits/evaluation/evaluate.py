@@ -120,11 +120,13 @@ def evaluate(
     >>> import streambits as sb
     >>> data = np.random.default_rng(0).random((3000, 8), dtype=np.float32)
     >>> learner = sb.ssbc(data[:200], 64).learn(data)
-    >>> found = sb.evaluate(learner, data, lengths=(32, 128))
+    >>> found = sb.evaluate(learner, data, lengths=(32, 128), bytes=(8,))
     >>> found.queries, found.rows, found.candidates
     (600, 2400, (10, 20, 50, 100, 200))
     >>> found.model.recall[100] > found.model.recall[10]
     True
+    >>> sorted({one.label for one in found.sizes if one.n_bytes == 8})
+    ['16 bits + 6 bytes', '32 bits + 4 bytes', '48 bits + 2 bytes', '64 bits', '8 bytes']
     """
     coder, learner = newest_coder(model), model if isinstance(model, Learner) else None
     k, seed = as_count(k, "k"), as_seed(seed)
