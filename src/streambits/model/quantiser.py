@@ -37,7 +37,7 @@ from streambits.kernels.quantise import (
 
 BLOCK = 2048  # rows at a time
 BITS = 8  # of a group
-STEPS = 25  # of k-means
+STEPS = 16  # of k-means
 MOST_BYTES = 256
 TRIAL_STEPS = 6  # of k-means, to compare layouts
 LEAST = 2 * CENTRES  # rows of a sample from which centres are found; fewer are cut into levels
@@ -45,7 +45,7 @@ ENOUGH = 4 * CENTRES  # rows of which some can be left out to compare layouts
 NEAR, NEAREST = 500, 5  # a row's radius is its distance to the fifth nearest of 500 others
 WIDEST = 16  # axes of a group of neighbouring columns
 SHIFTS = 12  # rounds in which cuts between columns move
-TURNS = 10  # of the axes
+TURNS = 15  # of the axes
 MOST_TURNED = 256  # axes
 FAINT = 1e-15  # of the largest variance below which an axis has none
 EPS = float(np.finfo(np.float64).eps)
@@ -254,8 +254,19 @@ def _layout(
     ]
     order = np.random.default_rng([seed, count]).permutation(len(rows))
     trial = _Trial(rows, weights, order[len(rows) // 5 :], order[: len(rows) // 5], seed)
-    best = min(layouts, key=trial.error)
-    return min(best, trial.turned(best), key=trial.error)
+    best = min(map(trial.judge, layouts), key=lambda judged: judged.error)
+    if 1 < best.layout.axes.shape[1] <= MOST_TURNED:
+        best = min(best, trial.judge(trial.turned(best)), key=lambda judged: judged.error)
+    return best.layout
+
+
+class _Judged(NamedTuple):
+    """A layout, the centres of a trial, and the weighted squared error where they were judged."""
+
+    layout: _Layout
+    centres: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    error: float
 
 
 class _Trial(NamedTuple):
@@ -267,36 +278,33 @@ class _Trial(NamedTuple):
     judged: NDArray[np.intp]
     seed: int
 
-    def error(self, layout: _Layout) -> float:
-        """The weighted squared error at the places that were left out."""
-        values = self._values(layout, self.fitted)
-        centres, counts = _trained(values, layout.starts, self.seed, TRIAL_STEPS)
+    def judge(self, layout: _Layout) -> _Judged:
+        centres, counts = _trained(self._fitted(layout), layout.starts, self.seed, TRIAL_STEPS)
         rows, weights = self.rows[self.judged], self.weights[self.judged]
         along = rows @ layout.axes
         decoded = _decoded(_codes(along, centres, layout.starts, counts), centres, layout.starts)
         left = np.square(rows).sum(axis=1) - np.square(along).sum(axis=1)
-        return float(weights @ (left + np.square(along - decoded).sum(axis=1)))
+        error = float(weights @ (left + np.square(along - decoded).sum(axis=1)))
+        return _Judged(layout, centres, counts, error)
 
-    def turned(self, layout: _Layout) -> _Layout:
+    def turned(self, judged: _Judged) -> _Layout:
         """The axes turned among themselves to where the centres are, and these fitted, in turns.
 
         Ge, He, Ke & Sun, "Optimized Product Quantization", TPAMI 2014.
         """
-        start, starts = self._values(layout, self.fitted), layout.starts
-        values, turn = start, np.eye(layout.axes.shape[1])
-        centres, counts = _trained(values, starts, self.seed, TRIAL_STEPS)
-        if not 1 < layout.axes.shape[1] <= MOST_TURNED:
-            return layout
+        (layout, centres, counts, _), start = judged, self._fitted(judged.layout)
+        rows, turn = start, np.eye(layout.axes.shape[1])
         for _ in range(TURNS):
-            decoded = _decoded(_codes(values.values, centres, starts, counts), centres, starts)
+            codes = _codes(rows.values, centres, layout.starts, counts)
+            decoded = _decoded(codes, centres, layout.starts)
             left, _, right = np.linalg.svd((start.values * start.weights[:, None]).T @ decoded)
             turn = left @ right
-            values = WeightedValues(start.values @ turn, start.weights)
-            centres = _improved(values, centres, starts, counts)
-        return _Layout(layout.axes @ turn, starts)
+            rows = start._replace(values=start.values @ turn)
+            centres = _improved(rows, centres, layout.starts, counts)
+        return _Layout(layout.axes @ turn, layout.starts)
 
-    def _values(self, layout: _Layout, places: NDArray[np.intp]) -> WeightedValues:
-        return WeightedValues(self.rows[places] @ layout.axes, self.weights[places])
+    def _fitted(self, layout: _Layout) -> WeightedValues:
+        return WeightedValues(self.rows[self.fitted] @ layout.axes, self.weights[self.fitted])
 
 
 def _principal(covariance: NDArray[np.float64], count: int) -> _Layout:
@@ -370,7 +378,7 @@ def bits_by_variance(variances: NDArray[np.float64], total: float) -> NDArray[np
         return found
 
     high, low = float(logs.max()), float(logs[np.isfinite(logs)].min()) - BITS
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if bits(middle).sum() > total else (low, middle)
     return bits(high)
