@@ -1,8 +1,17 @@
 """Product quantiser: a row as a few bytes, each the nearest of 256 centres of some of its axes.
 
-Rows are turned to their principal axes. How many bits an axis deserves follows from its variance
-(reverse water-filling: where an axis varies less than the error that all must bear, it gets none),
-and axes are dealt into groups of 8 bits each; a group has 256 centres, by k-means on a sample.
+Three layouts of axes in groups are tried, and the one that errs least on rows left out is taken:
+
+- Principal axes. How many bits an axis deserves follows from its variance (reverse water-filling:
+  where an axis varies less than the error that all must bear, it gets none), and axes are dealt
+  into groups of 8 bits each. Best for most measurements.
+- Groups of neighbouring columns, equally many. Best where columns have an order that means
+  something, as in histograms.
+- The same with the cuts moved to where 8 bits per group leave the least error, as in images.
+
+Then axes are turned to where the centres are, if that helps too. Centres are found by k-means on a
+sample, in which dense rows weigh more: to find neighbours, errors must be small beside the
+distances between them.
 """
 
 from dataclasses import dataclass
@@ -192,7 +201,9 @@ class ProductQuantiser:
 
         Notes
         -----
-        Costs n d^2 multiplications for the axes and 25 n 256 d for the centres.
+        Bounded: n d^2 + 10 d^3 multiplications for the axes and about 60 n 256 a for the centres,
+        some 1.5 seconds for 5,000 rows of 128 columns and 8 bytes. The same for any number of
+        threads. Fewer than 1,024 rows are too few to compare layouts: axes are principal ones.
 
         Examples
         --------
