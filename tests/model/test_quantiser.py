@@ -185,8 +185,10 @@ def test_bits_are_shared_out(variances, total):
         np.random.default_rng(0).random((300, 5)),
         1e-30 * np.random.default_rng(0).random((600, 2)),
         1e30 * np.random.default_rng(0).random((600, 2)),
+        np.random.default_rng(0).standard_normal((1500, 4)) ** 15,
+        np.random.default_rng(0).integers(0, 2, (1500, 4)) + 1e6 * np.eye(1500, 4),
     ],
-    ids=["zeros", "one", "few", "two", "levels", "tiny", "huge"],
+    ids=["zeros", "one", "few", "two", "levels", "tiny", "huge", "outliers", "equal"],
 )
 def test_samples_of_any_kind(rows):
     quantiser = ProductQuantiser.fit(rows, 3)

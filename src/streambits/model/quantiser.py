@@ -236,7 +236,8 @@ def _weights(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     """How much the error of each row matters: more where rows are dense.
 
     To find neighbours, errors must be small beside the distances between neighbours. So squared
-    errors count relative to the squared distance of a near row, here among a few hundred.
+    errors count relative to the squared distance of a near row, here among a few hundred, within
+    limits: rows far from all others must not be taken for rows of the crowd.
     """
     rng = np.random.default_rng([seed, len(rows)])
     others = rows[rng.choice(len(rows), min(NEAR, len(rows)), replace=False)]
@@ -245,7 +246,7 @@ def _weights(rows: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     positive = radii[radii > 0]
     if not len(positive):
         return np.ones(len(rows))
-    found: NDArray[np.float64] = 1 / (radii / np.median(positive) + 0.1)
+    found: NDArray[np.float64] = 1 / (np.clip(radii / np.median(positive), 0.0, 100.0) + 0.1)
     return found
 
 
@@ -307,11 +308,11 @@ class _Trial(NamedTuple):
         rows, turn = start, np.eye(layout.axes.shape[1])
         for _ in range(TURNS):
             codes = _codes(rows.values, centres, layout.starts, counts)
+            centres = _means(rows, codes, layout.starts, counts)
             decoded = _decoded(codes, centres, layout.starts)
             left, _, right = np.linalg.svd((start.values * start.weights[:, None]).T @ decoded)
             turn = left @ right
             rows = start._replace(values=start.values @ turn)
-            centres = _improved(rows, centres, layout.starts, counts)
         return _Layout(layout.axes @ turn, layout.starts)
 
     def _fitted(self, layout: _Layout) -> WeightedValues:
@@ -449,7 +450,8 @@ def _trained(
             counts[group], centres[start:end, : len(found)] = len(found), found.T
     if len(rows.values) >= LEAST:
         for _ in range(steps):
-            centres = _improved(rows, centres, starts, counts)
+            codes = _codes(rows.values, centres, starts, counts)
+            centres = _means(rows, codes, starts, counts)
     return centres, counts
 
 
@@ -467,15 +469,14 @@ def _seeded(
     return values[chosen]
 
 
-def _improved(
+def _means(
     rows: WeightedValues,
-    centres: NDArray[np.float64],
+    codes: NDArray[np.uint8],
     starts: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """One step of Lloyd's; a centre without values moves to one that is far from its own."""
-    codes = _codes(rows.values, centres, starts, counts)
-    totals, new = np.zeros((len(counts), CENTRES)), np.zeros_like(centres)
+    """The weighted mean of each centre's values; without values, one that is far from its own."""
+    totals, new = np.zeros((len(counts), CENTRES)), np.zeros((starts[-1], CENTRES))
     gather(rows, codes, starts, totals, new)
     for group, (start, end) in enumerate(pairwise(starts.tolist())):
         new[start:end] /= np.where(totals[group] > 0, totals[group], 1)
