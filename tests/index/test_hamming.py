@@ -341,7 +341,7 @@ LONGER = Codes.from_bits([[0, 0, 1, 1]])
         (lambda index: index.search(TWO, 1, allow=[0.5]), "allow have the type float64"),
         (lambda index: index.within(TWO, -1), "radius is -1"),
         (lambda index: index.within(LATER, 1), "epoch 1"),
-        (lambda _: HammingIndex(0), "bits is 0"),
+        (lambda _: HammingIndex(-1), "bits is -1"),
         (lambda _: HammingIndex(4097), "bits is 4097"),
     ],
 )

@@ -6,8 +6,10 @@ import pytest
 
 import streambits as sb
 from streambits._threads import one_blas_thread
-from streambits.errors import EpochError, InputError
+from streambits.errors import EpochError, InputError, StorageError
 from streambits.interop import faiss as ours
+from streambits.io.codes import save_index
+from streambits.io.codes.faiss import read_faiss
 
 faiss = ours.faiss
 
@@ -107,3 +109,217 @@ def test_of_an_id_that_faiss_has_twice_the_last_code_counts():
     theirs = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8))
     theirs.add_with_ids(np.array([[1], [2], [3]], np.uint8), np.array([7, 8, 7]))
     assert ours.from_faiss(theirs).get([7, 8]).packed.tolist() == [[3], [2]]
+
+
+def product_coder(rows, refine, **settings):
+    """A coder of codes without sign bits."""
+    features, sketch = sb.features.Linear.around(rows), sb.sketches.Gram(rows.shape[1])
+    return sb.Learner(features, sketch, bits=0, refine=refine, **settings).learn(rows).coder()
+
+
+def nearest(decoded, queries, k=10):
+    """Squared distances (queries, k) of the nearest decoded rows, and those of all."""
+    every = np.square(queries[:, None, :].astype(float) - decoded[None]).sum(axis=2)
+    return np.sort(every, axis=1)[:, :k], every
+
+
+@pytest.mark.parametrize("refine", [1, 3, 5, 16])
+@pytest.mark.parametrize("certified", [False, True])
+def test_product_codes_have_the_same_neighbours_in_faiss(refine, certified, data):
+    coder = product_coder(data, refine, certified=certified)
+    codes, ids = coder.encode(data), np.random.default_rng(0).permutation(1500) - 50
+    index = sb.HammingIndex(0, refine=codes.refine)
+    index.add(codes, ids)
+    theirs = ours.to_faiss(index, coder)
+    assert theirs.ntotal == 1500
+    queries = data[:40] + np.float32(0.1)
+    wanted, every = nearest(coder.decode(codes), queries)
+    quantiser = coder.refinement.quantiser
+    relative = queries - coder.refinement.coordinates.origin
+    outside = np.square(relative - relative @ quantiser.axes @ quantiser.axes.T).sum(axis=1)
+    found, near = theirs.search(queries, 10)
+    scale = np.square(data).sum(axis=1).max()  # of single precision far from the origin
+    assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
+    places = np.argsort(ids)[np.searchsorted(np.sort(ids), near)]
+    assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+
+
+def test_faiss_encodes_rows_as_we_do(data):
+    """Also where there are fewer centres than FAISS wants."""
+    few = np.round(data[:, :2])
+    coder = product_coder(few, 1)
+    assert coder.refinement.quantiser.counts.max() < 256
+    codes, index = coder.encode(few), sb.HammingIndex(0, refine=1)
+    theirs = ours.to_faiss(index, coder)
+    theirs.add_with_ids(few, np.arange(1500))
+    back = ours.from_faiss(theirs)
+    assert np.allclose(back.coder.decode(back.index.get(np.arange(1500))), coder.decode(codes))
+
+
+@pytest.mark.parametrize("refine", [3, 5])
+def test_product_codes_come_back_without_what_was_filled_up(refine, data):
+    coder = product_coder(data, refine)
+    codes, index = coder.encode(data), sb.HammingIndex(0, refine=refine)
+    index.add(codes, np.arange(1500) * 3)
+    back, held = ours.from_faiss(ours.to_faiss(index, coder), epoch=0)
+    assert np.array_equal(back.refinement.quantiser.starts, coder.refinement.quantiser.starts)
+    assert held.get(np.arange(1500) * 3) == codes
+    axes = coder.refinement.quantiser.axes
+    along = [each.decode(codes) @ axes for each in (coder, back)]
+    assert np.allclose(*along, rtol=1e-5)
+    assert back.encode(data).refinement.shape == codes.refinement.shape
+    assert (back.encode(data).refinement != codes.refinement).mean() < 0.01
+
+
+def trained(factory, rows):
+    """An index of FAISS, after as few steps as it can be trained in."""
+    index = inner = faiss.index_factory(rows.shape[1], factory)
+    if isinstance(inner, faiss.IndexIDMap):
+        inner = faiss.downcast_index(inner.index)
+    if isinstance(inner, faiss.IndexPreTransform):
+        for each in map(inner.chain.at, range(inner.chain.size())):
+            turn = faiss.downcast_VectorTransform(each)
+            if isinstance(turn, faiss.OPQMatrix):
+                turn.niter = turn.niter_pq = turn.niter_pq_0 = 1
+        inner = faiss.downcast_index(inner.index)
+    inner.pq.cp.niter, inner.do_polysemous_training = 2, False
+    index.train(rows)
+    return index
+
+
+FACTORIES = [
+    *("PQ4", "IDMap,PQ4", "IDMap2,PQ8", "OPQ4,PQ4", "OPQ4_8,PQ4", "IDMap,OPQ3_9,PQ3"),
+    *("PCA9,PQ3", "PCAR9,PQ3", "RR16,PQ2", "PCA12,OPQ3,PQ3"),
+]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_product_indexes_of_faiss_are_searched_here(factory, data):
+    theirs, ids = trained(factory, data), np.arange(1500)
+    if factory.startswith("IDMap"):
+        ids = ids * 7 - 3
+        theirs.add_with_ids(data, ids)
+    else:
+        theirs.add(data)
+    coder, index = ours.from_faiss(theirs, epoch=2)
+    assert (index.bits, index.epochs, coder.epoch, coder.features.inputs) == (0, (2,), 2, 16)
+    codes = index.get(ids)
+    queries = data[:20] + np.float32(0.1)
+    relative = queries - coder.refinement.coordinates.origin
+    axes = coder.refinement.quantiser.axes
+    outside = np.square(relative - relative @ axes @ axes.T).sum(axis=1)
+    wanted, every = nearest(coder.decode(codes), queries)
+    found, near = theirs.search(queries, 10)
+    scale = np.square(data).sum(axis=1).max()
+    assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
+    places = np.searchsorted(ids, near)
+    assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+    hits = index.search(coder.queries(queries), 10)
+    assert np.allclose(np.square(hits.distances), wanted)
+    same = (coder.encode(data).refinement == codes.refinement).all(axis=1)
+    assert same.mean() > 0.99  # but for rounding
+
+
+def test_columns_of_zeros_do_not_matter(data):
+    """FAISS wants a number of columns that can be divided: rows are filled up."""
+    padded = np.concatenate([data[:, :14], np.zeros((1500, 2), np.float32)], axis=1)
+    theirs = trained("PQ4", padded)
+    theirs.add(padded)
+    coder, index = ours.from_faiss(theirs)
+    wanted, _ = nearest(coder.decode(index.get(np.arange(1500))), padded[:9])
+    assert np.allclose(theirs.search(padded[:9], 10)[0], wanted, rtol=1e-3, atol=1e-2)
+    assert not coder.decode(coder.encode(padded))[:, 14:].any()
+
+
+def test_with_rows_the_errors_of_codes_of_faiss_are_bounded(data):
+    theirs = trained("OPQ4,PQ4", data)
+    theirs.add(data)
+    coder, index = ours.from_faiss(theirs, rows=data)
+    codes = index.get(np.arange(1500))
+    assert (coder.refine, codes.refine, coder.refinement.certified) == (5, 5, True)
+    errors = np.linalg.norm(data - coder.decode(codes), axis=1)
+    bounds = coder.refinement.bounds(codes.refinement)
+    assert (errors <= bounds).all()
+    assert (bounds - errors).max() < errors.max() / 100
+    new = data[:50] + 1
+    hits = index.search(coder.queries(new), 10, exact=data)
+    _, every = nearest(data.astype(float), new)
+    assert np.array_equal(hits.ids, np.argsort(every, axis=1, kind="stable")[:, :10])
+    assert np.median(hits.reads) < 1500
+    far = coder.encode(new)
+    assert (
+        np.linalg.norm(new - coder.decode(far), axis=1) <= coder.refinement.bounds(far.refinement)
+    ).all()
+    with pytest.raises(InputError, match="there are 1499 rows, and 1500 codes in the index"):
+        ours.from_faiss(theirs, rows=data[1:])
+    with pytest.raises(InputError, match="IndexBinaryFlat: pass"):
+        ours.from_faiss(faiss.IndexBinaryFlat(8), rows=data)
+
+
+def test_product_codes_that_do_not_go_over_are_refused(data):
+    coder, other = product_coder(data, 3), product_coder(data, 4)
+    signs = sb.ssbc(data[:100], 8, refine=3).learn(data).coder()
+    index, refined = sb.HammingIndex(0, refine=3), sb.HammingIndex(8)
+    index.add(coder.encode(data))
+    refined.add(signs.encode(data))
+    assert ours.to_faiss(refined).ntotal == 1500  # the sign bits
+    for wrong in (None, signs):
+        with pytest.raises(InputError, match=r"without their centres: pass .*to_faiss\(index, co"):
+            ours.to_faiss(index, wrong)
+    with pytest.raises(InputError, match="3 bytes of refinement, and codes of this coder 4"):
+        ours.to_faiss(index, other)
+    with pytest.raises(InputError, match="without the coder, converts the sign bits"):
+        ours.to_faiss(refined, signs)
+    late = sb.HammingIndex(0, refine=3)
+    codes = coder.encode(data)
+    late.add(sb.Codes(codes.packed, 0, 1, codes.refinement))
+    with pytest.raises(EpochError, match="codes are of epoch 1, and the coder is of 0"):
+        ours.to_faiss(late, coder)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("PQ4x4", "4 groups of 4 bits"),
+        ("L2norm,PQ4", "NormalizationTransform, which is not a rotation"),
+        ("PCAW8,PQ4", "16 columns to 8 by what is not a rotation"),
+        ("OPQ5_20,PQ5", "16 columns to 20 by what is not a rotation.*add columns of zeros"),
+    ],
+)
+def test_indexes_that_do_not_come_over_are_refused(factory, message, data):
+    with pytest.raises(InputError, match=message):
+        ours.from_faiss(trained(factory, data))
+
+
+def test_untrained_indexes_other_kinds_metrics_and_bits_are_refused(data):
+    with pytest.raises(InputError, match=r"IndexFlatL2: pass an IndexBinaryFlat.* or an IndexPQ"):
+        ours.from_faiss(faiss.IndexFlatL2(16))
+    with pytest.raises(InputError, match="was not trained"):
+        ours.from_faiss(faiss.IndexPQ(16, 4, 8))
+    theirs = faiss.IndexPQ(16, 4, 8, faiss.METRIC_INNER_PRODUCT)
+    with pytest.raises(InputError, match="the metric 0"):
+        ours.from_faiss(theirs)
+    theirs = trained("PQ4", data)
+    with pytest.raises(InputError, match="an IndexPQ without bits"):
+        ours.from_faiss(theirs, bits=8)
+    coder, index = ours.from_faiss(theirs)
+    assert (len(index), coder.refine) == (0, 4)
+
+
+def test_files_of_product_codes(data, tmp_path):
+    coder = product_coder(data, 5)
+    index = sb.HammingIndex(0, refine=5)
+    index.add(coder.encode(data), np.arange(1500) * 2)
+    path = tmp_path / "codes.faiss"
+    save_index(index, path, coder)
+    theirs = faiss.read_index(str(path))
+    assert theirs.ntotal == 1500
+    back = read_faiss(path)
+    assert back.index.get(np.arange(1500) * 2) == coder.encode(data)
+    found = sb.open_codes(path)
+    assert (found.bits, found.refine, found.epochs) == (0, 5, (0,))
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(StorageError, match="damaged"):
+        read_faiss(path)

@@ -88,7 +88,7 @@ class HammingIndex:
     def __init__(
         self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
     ) -> None:
-        self.bits = as_bits(bits, least=0 if refine else 1)
+        self.bits = as_bits(bits, least=1 if refine == 0 else 0)
         self.strategy = as_choice(strategy, "strategy", STRATEGIES)
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
@@ -280,7 +280,8 @@ class HammingIndex:
                     f"{asked[~there][0]} of another: get the codes of each epoch by themselves"
                 )
             empty = np.empty((0, -(-self.bits // 8)), np.uint8)
-            refinement = np.empty((0, held.refine), np.uint8) if held.refine else None
+            refine = held.refine or int(not self.bits)  # codes without bits have bytes
+            refinement = np.empty((0, refine), np.uint8) if refine else None
             return Codes(empty, self.bits, next(iter(held.epochs), 0), refinement)
 
     def has(self, ids: Any) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streambits.kernels import compiled
+from streambits.kernels.far import FAR, far_components
 from streambits.kernels.weighted import NOWHERE, Heap, enter
 
 METRICS = ("euclidean", "inner", "cosine")
@@ -40,12 +41,14 @@ class Decoder(NamedTuple):
     signs: (halves, 16, columns) what the bits of each half byte of a code add together;
     starts: (groups + 1,) int64, where the axes of each group begin, which are the first columns;
     centres: (256 * axes,) the centres of a group one after the other, those of group g from
-    256 * starts[g] on, each of starts[g + 1] - starts[g] values.
+    256 * starts[g] on, each of starts[g + 1] - starts[g] values; far: FarBooks of codes that begin
+    with the byte 255, in the same coordinates; without axes where there are no such codes.
     """
 
     signs: Any
     starts: Any
     centres: Any
+    far: Any
 
 
 class Screen(NamedTuple):
@@ -81,8 +84,9 @@ class Target(NamedTuple):
     filled up with zeros to a multiple of 8; squares, dots: (queries,); lengths: (queries,) of the
     queries; noise: (queries,) rounding errors of distances, for COSINE in relation to the length of
     a decoded row; radii: (256,) errors that the last byte of a refinement stands for, rounding
-    included; screened: (queries, 16) where queries are in the directions of the screen; doubt: the
-    rounding errors of distances there; both in its unit.
+    included; rounding: what it adds for a far code, in relation to its length; screened:
+    (queries, 16) where queries are in the directions of the screen; doubt: the rounding errors of
+    distances there; both in its unit.
     """
 
     metric: int
@@ -94,8 +98,9 @@ class Target(NamedTuple):
     lengths: Any
     noise: Any
     radii: Any
+    rounding: float
     screened: Any
-    doubt: Any
+    doubt: float
 
 
 class OneTarget(NamedTuple):
@@ -113,6 +118,7 @@ class OneTarget(NamedTuple):
     length: Any
     noise: Any
     radii: Any
+    rounding: Any
     screened: Any
     doubt: Any
     square_table: Any
@@ -121,13 +127,17 @@ class OneTarget(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row."""
+    """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row.
+
+    extra: rounding errors of far codes.
+    """
 
     places: Any
     words: Any
     codes: Any
     squares: Any
     dots: Any
+    extra: Any
     decoded: Any
 
 
@@ -151,6 +161,7 @@ def _memory(codes: Any) -> Any:
         np.empty(CHUNK, np.int64),
         np.empty((CHUNK, len(codes.words)), np.uint64),
         np.empty((CHUNK, len(codes.decoder.starts) - 1), np.uint8),
+        np.zeros(CHUNK),
         np.zeros(CHUNK),
         np.zeros(CHUNK),
         np.zeros(columns),
@@ -186,6 +197,7 @@ def _one(codes: Any, target: Any, q: int) -> Any:
         target.lengths[q],
         target.noise[q],
         target.radii,
+        target.rounding,
         target.screened[q],
         target.doubt,
         squares,
@@ -313,12 +325,13 @@ def _rule_out(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
     places, words, own, refinement = memory.places, memory.words, memory.codes, codes.refinement
     square, doubt, unit, radii = one.square, one.doubt, codes.screen.unit, one.radii
     kept, cut, last = 0, _cut(square, doubt, unit, top), refinement.shape[1] - 1
+    any_far = len(codes.decoder.far.axes) > 0
     _screen(codes, one, count, memory)
     for i in range(count):
         if one.side != NEAR:
             reach = top + radii[refinement[places[i], last]] + one.noise
             cut = _cut(square, doubt, unit, reach)
-        if memory.squares[i] <= cut:
+        if memory.squares[i] <= cut or (any_far and own[i, 0] == FAR):
             places[kept] = places[i]
             for w in range(words.shape[1]):
                 words[kept, w] = words[i, w]
@@ -340,12 +353,38 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
             _looked_up(codes, places, halves, one.square_table, memory.squares)
         if one.metric != EUCLIDEAN:
             _looked_up(codes, places, halves, one.dot_table, memory.dots)
-        return count
-    _fetch(codes, count, memory)
-    if one.metric == EUCLIDEAN and top < np.inf and len(codes.screen.signs):
-        count = _rule_out(codes, one, count, top, memory)
-    _decode(codes, one, count, memory)
+    else:
+        _fetch(codes, count, memory)
+        if one.metric == EUCLIDEAN and top < np.inf and len(codes.screen.signs):
+            count = _rule_out(codes, one, count, top, memory)
+        _decode(codes, one, count, memory)
+    if len(codes.decoder.far.axes):
+        _measure_far(codes, one, count, memory)
     return count
+
+
+@compiled
+def _measure_far(codes: Any, one: Any, count: int, memory: Any) -> None:
+    """Squares and dots of far codes in place of what their bytes would stand for otherwise.
+
+    These may be far longer than all others, and rounding errors are in relation to that.
+    """
+    far, out, shift = codes.decoder.far, memory.decoded, one.shift
+    found = np.empty(len(far.axes))
+    for i in range(count):
+        memory.extra[i] = 0.0
+        if codes.refinement[memory.places[i], 0] != FAR:
+            continue
+        far_components(codes.refinement[memory.places[i]], far, found)
+        for j in range(len(far.centre)):
+            out[j] = far.centre[j]
+        for c in range(len(found)):
+            for j in range(len(far.centre)):
+                out[j] += found[c] * far.axes[c, j]
+        memory.extra[i] = one.rounding * math.sqrt(_dot(out, out))
+        for j in range(len(far.centre)):
+            out[j] += shift[j]
+        memory.squares[i], memory.dots[i] = _dot(out, out), _dot(out, one.along)
 
 
 @compiled
@@ -397,7 +436,7 @@ def _bounds(codes: Any, one: Any, count: int, memory: Any) -> None:
     if one.metric != EUCLIDEAN and one.length == 0.0:
         return
     for i in range(count):
-        radius = one.radii[refinement[places[i], last]]
+        radius = one.radii[refinement[places[i], last]] + memory.extra[i]
         if one.metric == COSINE:
             values[i] = _cosine_bound(side, noise, values[i], lengths[i], radius)
         else:

@@ -7,24 +7,30 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_count, as_rows, as_seed, to_numpy
+from streambits._arrays import Array, as_count, as_rows, as_seed, blocks, to_numpy
 from streambits._threads import ordered_map
 from streambits.errors import InputError
-from streambits.features import Features, GaussianAffinity, Linear
+from streambits.features import GaussianAffinity, Linear
 from streambits.methods.method import BITS
 from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import whiten
 from streambits.model.rotations import itq_steps, random_rotation
 from streambits.model.sampling import reservoir
 from streambits.sketches import Directions, Gram
+from streambits.sketches.base import Contribution, check_rank
 
 LEAST = 200  # rows below which nothing is measured
-ROWS, QUERIES = 4500, 1000  # rows beside the landmarks at most, and those of them that are queries
+ROWS, QUERIES = 2500, 800  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
+MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
+BLOCK, STEP = 625, 200  # rows whose features, and queries whose answers are found at a time
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
-STEPS, FITTED = 10, 1000  # steps and rows of iterative quantisation
-TURNS = 4  # rotations that are tried at most; one has more luck than another
+WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by iteration, and how
+NOTHING = 1e-11  # share of the strongest energy below which a row's direction is but rounding
+LONGEST = 128  # bits of the codes that are compared at most
+FITTED, STEPS = 1000, 320  # rows to which rotations are fitted, and steps for one bit
+TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
 
 Values = NDArray[np.float32]
 
@@ -75,14 +81,17 @@ def choose_features(
 
     Notes
     -----
-    Both kinds of codes are fitted on most of the rows, in a shorter way than by a learner, and
-    search them with held-out rows. A true neighbour among some thousand rows is as far away as one
-    of the ten nearest among many more; which kind finds more of them, over all depths of search,
-    is what tells of recall in the whole stream. Linear features are recommended where they find
-    more.
+    Both kinds of codes are fitted to rows that are not landmarks, at most 2,500, in a shorter way
+    than a learner's, and 800 of these rows search the others. Their 3 nearest there are about as
+    far away as the 100 nearest among 80,000 rows, and the first 3 answers are as large a share as
+    the first 100. Recall at a single depth is uncertain, and may be near 1 for both; the mean over
+    depths from 1 to 64 tells best which features have the better recall in the whole stream.
 
-    Costs less than learning 20,000 rows with ssbc, in bounded memory: at most 4,500 rows beside
-    the landmarks are used. The choice is the same for any number of threads.
+    Linear features are recommended where they find clearly more: kernel ones are the paper's, and
+    follow a stream that moves. Codes of more than 128 bits are judged by their first 128.
+
+    Costs less than learning 20,000 rows with ssbc. Memory is bounded, whatever the number of rows.
+    The choice is the same for any number of threads.
 
     Examples
     --------
@@ -101,8 +110,9 @@ def choose_features(
     if bits > n_landmarks:
         reason = f"kernel features give at most {n_landmarks} bits, one per landmark"
         return Choice("linear", None, None, reason)
-    if len(rows) < LEAST or bits > count // 2:
-        return Choice("ssbc", None, None, f"{len(rows)} rows are too few to measure")
+    if len(rows) < LEAST or bits > count:
+        reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
+        return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
     return _measured(landmarks, others, bits, seed)
 
@@ -115,109 +125,149 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
 
 
-def _measured(landmarks: NDArray[Any], others: NDArray[Any], bits: int, seed: int) -> Choice:
-    queries = min(QUERIES, len(others) // 4)
-
-    def kernel() -> Values | None:
-        return _values(lambda _: GaussianAffinity(landmarks), others, queries, bits, whitening=0.5)
-
-    def linear() -> Values | None:
-        return _values(Linear.around, others, queries, bits, whitening=0.0)
-
-    def nearest() -> NDArray[np.intp]:
-        return _nearest(others, queries)
-
-    ssbc, flat, near = ordered_map(_call, (kernel, linear, nearest))
-    if flat is None:
+def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int) -> Choice:
+    try:
+        flat = _linear(rows)
+    except InputError as error:
+        return Choice("ssbc", None, None, f"there are no linear features: {error}")
+    try:
+        affinities, sketch = _kernel(landmarks, rows)
+    except InputError as error:
+        return Choice("linear", None, None, f"there are no kernel features: {error}")
+    kernel, (linear, near) = ordered_map(
+        _call,
+        (
+            lambda: _codes(affinities, bits, 0.5, seed, sketch),
+            lambda: (_codes(flat, bits, 0.0, seed), _nearest(flat)),
+        ),
+    )
+    if not linear:
         return Choice("ssbc", None, None, f"the rows have fewer than {bits} linear directions")
-    if ssbc is None:
-        return Choice("linear", None, None, f"the landmarks have fewer than {bits} directions")
-    turns = range(min(TURNS, max(1, 128 // bits)))
-    work = [(values, turn) for turn in turns for values in (ssbc, flat)]
-    found = np.array(list(ordered_map(lambda one: _found(one[0], near, seed + one[1]), work)))
-    recalls = found.reshape(len(turns), 2, -1).mean(axis=0)
-    return _judged(recalls[0], recalls[1])
+    if not kernel:
+        return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
+    found = list(ordered_map(lambda codes: _recall(codes, near), [*kernel, *linear]))
+    return _judged(float(np.mean(found[: len(kernel)])), float(np.mean(found[len(kernel) :])))
 
 
 def _call(task: Callable[[], Any]) -> Any:
     return task()
 
 
-def _judged(ssbc: NDArray[np.float64], linear: NDArray[np.float64]) -> Choice:
-    """Compare the recalls of the same queries."""
-    one, other = float(ssbc.mean()), float(linear.mean())
-    reason = f"kernel features find {one:.3f} of the nearest rows, linear ones {other:.3f}"
-    return Choice("linear" if other > one else "ssbc", one, other, reason)
+def _judged(ssbc: float, linear: float) -> Choice:
+    reason = f"kernel features find {ssbc:.3f} of the nearest rows, linear ones {linear:.3f}"
+    return Choice("linear" if linear > ssbc + MARGIN else "ssbc", ssbc, linear, reason)
 
 
-def _values(
-    build: Callable[[NDArray[Any]], Features],
-    rows: NDArray[Any],
-    queries: int,
-    bits: int,
-    *,
-    whitening: float,
-) -> Values | None:
-    """Values (n, bits) of the rows along their leading directions; None where these are fewer."""
+def _linear(rows: NDArray[Any]) -> Values:
+    """Centred rows, scaled by a power of two to where squares neither overflow nor vanish."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        features = Linear.around(rows)(rows)
+        _, exponent = np.frexp(np.abs(features).max())
+        return np.asarray(np.ldexp(features, -exponent), np.float32)
+
+
+def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
+    """The affinities of the rows, and their sketch."""
+    affinity, sketch = GaussianAffinity(landmarks), Gram(len(landmarks), single=True)
+
+    def work(block: NDArray[Any]) -> tuple[Values, Contribution]:
+        features = affinity(block).astype(np.float32, copy=False)
+        return features, sketch.prepare(features)
+
+    found = []
+    for features, part in ordered_map(work, blocks(rows, BLOCK)):
+        found.append(features)
+        sketch.absorb(part)
+    return np.concatenate(found), sketch
+
+
+def _codes(
+    features: Values, bits: int, whitening: float, seed: int, sketch: Gram | None = None
+) -> list[Codes]:
+    """Codes of the rows by several rotations; none where there are too few directions."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = _single(build(rows[queries:])(rows))
-        directions, mean = _directions(features[queries:], bits)
+        directions, mean = _directions(features, bits, sketch)
     except InputError:
-        return None
-    matrix = whiten(directions, whitening).astype(np.float32)
-    return np.asarray((features - mean.astype(np.float32)) @ matrix)
+        return []
+    matrix = whiten(directions, whitening)[:, :LONGEST]
+    values = features @ matrix.astype(np.float32) - (mean @ matrix).astype(np.float32)
+    return [_rotated(values, seed + turn) for turn in range(max(1, TURNS // bits))]
 
 
-def _single(features: NDArray[Any]) -> Values:
-    """In single precision, by a power of two away from where squares overflow or vanish."""
-    _, exponent = np.frexp(np.abs(features).max())
-    return np.asarray(np.ldexp(features, -exponent), np.float32)
+def _rotated(values: Values, seed: int) -> Codes:
+    bits = values.shape[1]
+    start = random_rotation(bits, values, seed)
+    *_, rotation = itq_steps(values[:FITTED], start, max(2, STEPS // bits))
+    return Codes.from_bits(values @ rotation > 0)
 
 
-def _directions(features: Values, bits: int) -> tuple[Directions, NDArray[np.float64]]:
-    """The leading directions and the mean, in single precision where that suffices."""
-    width = features.shape[1]
-    sketch = Gram(width, single=True)
-    sketch.update(features)
+def _directions(
+    features: Values, bits: int, sketch: Gram | None
+) -> tuple[Directions, NDArray[Any]]:
+    """The leading directions and the mean; of a sketch, or of features that are rows."""
+    if sketch is not None:
+        return _exact(features, bits, sketch), sketch.mean
+    width, mean = features.shape[1], features.mean(axis=0, dtype=np.float64)
+    if width > WIDE:
+        directions = _iterated(features - mean.astype(np.float32), bits)
+    else:
+        sketch = Gram(width, single=True)
+        sketch.update(features)
+        directions = _exact(features, bits, sketch)
+    check_rank(directions.energies, bits, NOTHING)
+    return directions, mean
+
+
+def _exact(features: Values, bits: int, sketch: Gram) -> Directions:
+    """The leading directions of a sketch, in single precision where that suffices."""
     matrix = sketch.matrix.astype(np.float32)
-    leading = [width - bits, width - 1]
+    leading = [sketch.width - bits, sketch.width - 1]
     energies, vectors = scipy.linalg.eigh(matrix, subset_by_index=leading, check_finite=False)
     if energies[0] > SINGLE * np.trace(matrix):
-        return Directions(vectors[:, ::-1], energies[::-1] / sketch.weight), sketch.mean
-    sketch = Gram(width)
-    sketch.update(features)
-    return sketch.directions(bits), sketch.mean
+        return Directions(vectors[:, ::-1], energies[::-1] / sketch.weight)
+    exact = Gram(sketch.width)
+    exact.update(features)
+    return exact.directions(bits)
 
 
-def _nearest(rows: NDArray[Any], queries: int) -> NDArray[np.intp]:
-    """The places (queries, 3) of the nearest rows behind the queries, nearest first."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = _single(Linear.around(rows)(rows))
-    base = rows[queries:]
-    far = np.vecdot(base, base) / 2 - rows[:queries] @ base.T
-    found = np.empty((queries, CLOSEST), np.intp)
+def _iterated(centred: Values, bits: int) -> Directions:
+    """The leading directions of many columns, by subspace iteration."""
+    shape = (centred.shape[1], min(*centred.shape, bits + MORE))
+    basis = np.random.default_rng(0).standard_normal(shape, np.float32)
+    for _ in range(PASSES):
+        basis, _ = np.linalg.qr(centred.T @ (centred @ basis))
+    along = centred @ basis
+    energies, turn = np.linalg.eigh(along.T.astype(np.float64) @ along / len(along))
+    return Directions(basis @ turn[:, ::-1][:, :bits], energies[::-1][:bits])
+
+
+def _nearest(rows: Values) -> NDArray[np.intp]:
+    """The places (queries, 3) of the other rows nearest to the first ones, nearest first."""
+    queries = rows[:QUERIES]
+    far = np.vecdot(rows, rows) / 2 - queries @ rows.T
+    np.fill_diagonal(far, np.inf)
+    found = np.empty((len(queries), CLOSEST), np.intp)
     for place in range(CLOSEST):
         found[:, place] = far.argmin(axis=1)
         np.put_along_axis(far, found[:, place, None], np.inf, axis=1)
     return found
 
 
-def _found(values: Values, near: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Recall of each query with the codes of these values, a mean over depths of search."""
-    queries = len(near)
-    start = random_rotation(values.shape[1], values, seed)
-    *_, rotation = itq_steps(values[queries : queries + FITTED], start, STEPS)
-    codes = Codes.from_bits(values @ rotation > 0)
-    distances = codes[:queries].hamming(codes[queries:])
-    if codes.bits < 256:
-        distances = distances.astype(np.uint8)  # compared in a quarter of the time
-    depths = np.array([depth for depth in DEPTHS if depth < len(codes) // 8])[:, None]
-    recall = np.zeros(queries)
-    for place in near.T:
-        own = np.take_along_axis(distances, place[:, None], axis=1)
-        closer = (distances < own).sum(axis=1, dtype=np.uint16)
-        level = (distances == own).sum(axis=1, dtype=np.uint16)
-        # those at the same distance come in any order
-        recall += np.clip((depths - closer.astype(float)) / level, 0, 1).mean(axis=0)
-    return recall / CLOSEST
+def _recall(codes: Codes, near: NDArray[np.intp]) -> float:
+    """Recall with these codes, a mean over queries and depths of search."""
+    found = 0.0
+    for first in range(0, len(near), STEP):
+        some = np.arange(first, min(first + STEP, len(near)))
+        distances = codes[some].hamming(codes).astype(np.uint8)  # LONGEST fits
+        distances[some - first, some] = 255  # a row is not its own neighbour
+        found += sum(_found(distances, places) for places in near[some].T)
+    return found / near.size
+
+
+def _found(distances: NDArray[np.uint8], places: NDArray[np.intp]) -> float:
+    """How many of the rows at these places are among the first answers, a mean over depths."""
+    own = np.take_along_axis(distances, places[:, None], axis=1)
+    closer = (distances < own).sum(axis=1, dtype=np.uint16)
+    level = (distances == own).sum(axis=1, dtype=np.uint16)  # which come in any order
+    share = (np.array(DEPTHS)[:, None] - closer.astype(np.float64)) / level
+    return float(np.clip(share, 0, 1).mean(axis=0).sum())

@@ -46,8 +46,8 @@ def test_ranks_are_those_of_decoded_rows(bits, mixture, postgres_url, table, fun
         asked = coder.encode(query[None, :])
         order = np.lexsort((ids, asked.hamming(codes)[0]))[:300] if bits else np.arange(2000)
         distances = dict(zip(ids[order], np.linalg.norm(decoded[order] - query, axis=1)))
-        values = {"row": vector_text(query), "k": 10}
-        values |= {"code": bit_strings(asked)[0], "candidates": 300} if bits else {}
+        values = {"row": vector_text(query), "k": 10, "candidates": 300}
+        values |= {"code": bit_strings(asked)[0]} if bits else {}
         near = ask(found.query, values)
         nearest = np.sort(list(distances.values()))[:10]
         assert np.allclose([distance for _, distance in near], nearest, rtol=1e-5)

@@ -20,6 +20,7 @@ from streambits.index import HammingIndex
 from streambits.io.protocols import Sink
 from streambits.io.urls import is_url, shown
 from streambits.model.batches import CodeBatch
+from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.storage import save
 
@@ -290,12 +291,14 @@ class StoredCodes:
             batches = found.items()
         strategy = strategy or "auto"
         if self.format == "faiss":
-            from streambits.io.codes.faiss import read_faiss  # noqa: PLC0415 - an extra
+            from streambits.io.codes.faiss import codes_of_faiss  # noqa: PLC0415 - an extra
 
-            return read_faiss(self.where, bits=self._bits, epoch=self._epoch, strategy=strategy)
+            options: dict[str, Any] = {"bits": self._bits, "epoch": self._epoch}
+            return codes_of_faiss(self.where, strategy=strategy, **options)
         index: HammingIndex | None = None
         for ids, codes in batches:
-            index = HammingIndex(codes.bits, strategy=strategy) if index is None else index
+            if index is None:
+                index = HammingIndex(codes.bits, refine=codes.refine, strategy=strategy)
             index.upsert(codes, ids)
         if index is None:
             raise self._empty()
@@ -305,21 +308,24 @@ class StoredCodes:
         return StorageError(f"{self.where} has no codes")
 
 
-def save_index(index: HammingIndex, path: str | Path) -> None:
+def save_index(index: HammingIndex, path: str | Path, coder: Coder | None = None) -> None:
     """Write an index to a file, in the format that its name asks for.
 
     Parameters
     ----------
     index
-        The codes. FAISS has no epochs, and refuses codes of several.
+        The codes. FAISS has no epochs, and refuses codes of several; of refined codes it has the
+        sign bits alone.
     path
         .faiss, .parquet (all codes, by epoch and then by id), or else a file for
         `streambits.load`. It appears whole or not at all.
+    coder
+        What made the codes: a file of FAISS needs it, if they have no sign bits.
     """
     if Path(path).suffix == ".faiss":
         from streambits.io.codes.faiss import write_faiss  # noqa: PLC0415 - an extra
 
-        write_faiss(index, path)
+        write_faiss(index, path, coder)
     elif Path(path).suffix == ".parquet":
         from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
 

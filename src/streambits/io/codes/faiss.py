@@ -1,4 +1,4 @@
-"""Files of FAISS: a binary index, and after it a digest, which FAISS does not read."""
+"""Files of FAISS: an index, and after it a digest, which FAISS does not read."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from streambits._digests import Digest
 from streambits._files import replacing
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.interop.faiss import faiss, from_faiss, to_faiss
+from streambits.interop.faiss import CodedIndex, faiss, from_faiss, to_faiss
 from streambits.io.codes.index import IndexSink
+from streambits.model.coder import Coder
 
+BINARY = b"IB"  # the beginning of a binary index; others begin with Ix, Iw and so on
 MARK = b"streambits"  # after the index in a file, before the digest of all that comes before
 
 
@@ -38,15 +40,18 @@ class FaissSink(IndexSink):
         write_faiss(self.index, self.path)
 
     def _load(self) -> HammingIndex:
-        return read_faiss(self.path, bits=self.bits, epoch=self._epoch)
+        return codes_of_faiss(self.path, bits=self.bits, epoch=self._epoch)
 
 
-def write_faiss(index: HammingIndex, path: str | Path) -> None:
-    """The same as `to_faiss` in a file, for `faiss.read_index_binary`; written whole or not.
+def write_faiss(index: HammingIndex, path: str | Path, coder: Coder | None = None) -> None:
+    """The same as `to_faiss` in a file, written whole or not.
 
-    The file ends with a digest, which FAISS does not read, and `read_faiss` checks.
+    `faiss.read_index_binary` reads it; or `faiss.read_index`, if codes have no sign bits, and are
+    written with the centres of their coder. The file ends with a digest, which FAISS does not
+    read, and `read_faiss` checks.
     """
-    content: Any = faiss.serialize_index_binary(to_faiss(index))
+    serialize = faiss.serialize_index_binary if index.bits else faiss.serialize_index
+    content: Any = serialize(to_faiss(index, coder))
     with replacing(Path(path)) as file:
         file.write(content)
         file.write(_trailer(content))
@@ -54,7 +59,7 @@ def write_faiss(index: HammingIndex, path: str | Path) -> None:
 
 def read_faiss(
     path: str | Path, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
-) -> HammingIndex:
+) -> HammingIndex | CodedIndex:
     """The codes of a file of FAISS; the rest is as in `from_faiss`.
 
     A file of `write_faiss` that was damaged is refused; one that FAISS wrote is taken as it is.
@@ -63,12 +68,19 @@ def read_faiss(
         content = np.fromfile(path, np.uint8)
         reader: Any = faiss.VectorIOReader()
         faiss.copy_array_to_vector(_checked(content, path), reader.data)
-        found = faiss.read_index_binary(reader)
+        binary = content[: len(BINARY)].tobytes() == BINARY
+        found = faiss.read_index_binary(reader) if binary else faiss.read_index(reader)
     except (OSError, RuntimeError, MemoryError) as error:
         raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
     if reader.rp != reader.data.size():
         raise _damaged(path)
     return from_faiss(found, bits=bits, epoch=epoch, strategy=strategy)
+
+
+def codes_of_faiss(path: str | Path, **options: Any) -> HammingIndex:
+    """The same without the coder of product codes."""
+    found = read_faiss(path, **options)
+    return found.index if isinstance(found, CodedIndex) else found
 
 
 def _trailer(content: Any) -> bytes:
