@@ -2,9 +2,10 @@
 
     STREAMBITS_DATA=folder python -m experiments.bytes [--bytes 8 16] [--seeds 3] [--data sift]
 
-Rows are the paper's streams, queries are rows of it. All bytes that are stored per row count, but
-not the id. Every contestant is fitted on the same 5,000 rows, drawn uniformly from the stream; the
-signs learn from all of them, one row after the other, as they do in use. FAISS PQ and OPQ want a
+Rows are the paper's streams. Queries are rows that were taken out of them: they are neither among
+the rows searched nor among those fitted to. All bytes that are stored per row count, but not the
+id. Every contestant is fitted on the same 5,000 rows, drawn uniformly from the stream; the signs
+learn from all rows, one after the other, as they do in use. FAISS PQ and OPQ want a
 number of columns that the bytes divide: rows are padded with columns of zeros, which change no
 distance.
 """
@@ -80,10 +81,13 @@ CONTESTANTS: dict[str, Callable[..., NDArray[np.intp]]] = {
 def measure(name: str, count: int, seed: int) -> Iterator[tuple[str, float]]:
     """The recall of each contestant on one stream; NaN where it has no such code."""
     _, stream = datasets.stream(name, *datasets.SIZES[name], seed=seed)
-    rows = np.ascontiguousarray(stream, np.float32)
     rng = np.random.default_rng(seed)
+    drawn = rng.permutation(len(stream))
+    asked, rows = (
+        np.ascontiguousarray(stream[places], np.float32)
+        for places in (drawn[:QUERIES], np.sort(drawn[QUERIES:]))
+    )
     sample = rows[rng.choice(len(rows), min(SAMPLE, len(rows)), replace=False)]
-    asked = rows[rng.choice(len(rows), QUERIES, replace=False)]
     truth = nearest(asked.astype(np.float64), rows.astype(np.float64))
     for contestant, search in CONTESTANTS.items():
         try:

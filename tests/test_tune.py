@@ -3,10 +3,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.tune import Trial, choices, tune, usual
+from streambits.tune import LADDER, Trial, _split, choices, code_size, splits, tune, usual
 
 RNG = np.random.default_rng(0)
 CURVED = (RNG.random((1200, 20)) / np.arange(1, 21) ** 2).astype(np.float32)
@@ -58,7 +60,7 @@ def test_no_trial_begins_that_would_end_after_the_time(monkeypatch):
 
     def score(_, settings):
         clock[0] += 2.0
-        return Trial(settings, 0.5, 2.0)
+        return Trial(settings, 0.5, 2.0, recalls=(0.5,))
 
     monkeypatch.setattr(module._Judge, "score", score)
     for seconds in (1.0, 2.0, 5.0, 30.0, 100.0):
@@ -83,6 +85,10 @@ def test_more_bits_than_columns_leave_the_linear_rival_without_a_score():
         ({"bits": 0}, "bits"),
         ({"sample": CURVED[:50]}, "at least 200"),
         ({"sample": np.full((300, 3), np.nan)}, "NaN"),
+        ({"bytes": 16}, "bits is 8 and bytes is 16: set bits"),
+        ({"bits": None, "bytes": 1}, "bytes is 1"),
+        ({"bits": None, "bytes": 16, "target": "map"}, "target='recall', or bits"),
+        ({"bits": None, "bytes": 16, "candidates": 5}, "candidates is 5"),
     ],
 )
 def test_bad_input(change, message):
@@ -101,3 +107,77 @@ def test_landmarks_are_halved_until_the_memory_suffices():
 def test_a_limit_that_nothing_meets_is_an_error():
     with pytest.raises(InputError, match="use lsh"):
         tune(CURVED, 8, n_landmarks=100, seconds=1e-9, speed=1e12)
+
+
+def searched(n_bytes, columns, scores, *, n_landmarks=200, scan=False):
+    """All settings that are tried for some bytes, where `scores` says how good they are."""
+    default = _split(usual(8, n_landmarks), n_bytes // 2, n_bytes, columns)
+    tried = {}
+    for settings in splits(default, n_bytes, columns, tried, scan=scan):
+        tried.setdefault(settings, Trial(settings, scores(settings), 0.0))
+    return tried
+
+
+@given(st.integers(2, 64), st.integers(1, 300), st.integers(2, 300), st.booleans())
+def test_every_split_uses_the_bytes_and_is_possible(n_bytes, columns, n_landmarks, scan):
+    tried = searched(n_bytes, columns, lambda s: s.bits / 1000, n_landmarks=n_landmarks, scan=scan)
+    for settings in tried:
+        assert -(-settings.sign_bits // 8) + settings.refine == n_bytes
+        assert settings.refine >= 1
+        most = {"ssbc": n_landmarks, "linear": columns, "product": 0}[settings.method]
+        assert settings.sign_bits <= most
+    assert ("product" in {settings.method for settings in tried}) is scan
+
+
+@given(st.integers(2, 64), st.integers(1, 63), st.booleans())
+def test_the_best_split_is_found_where_one_is_best(n_bytes, best, linear):
+    best = min(best, n_bytes - 1)
+
+    def score(settings):
+        liked = (settings.method == "linear") is linear
+        return 0.9 - abs(n_bytes - settings.refine - best) / 100 - (0 if liked else 0.01)
+
+    tried = searched(n_bytes, 1000, score, n_landmarks=1000)
+    found = max(tried.values(), key=lambda trial: trial.score).settings
+    assert found.refine == n_bytes - best
+    assert (found.method == "linear") is linear
+
+
+def test_few_trials_find_the_split_of_16_bytes():
+    tried = searched(16, 128, lambda s: 0.6 - abs(s.bits - 48) / 1000)
+    plain = [s for s in tried if (s.rotation, s.bandwidth_factor) in (("itq", 1.0), ("itq", None))]
+    assert len({(s.method, s.bits) for s in plain}) <= 12
+
+
+def test_a_number_of_bytes_gives_refined_codes_of_that_size():
+    tuned = tune(CURVED, bytes=6, n_landmarks=60, seconds=4)
+    assert tuned.settings.sign_bits >= 1
+    assert all(t.settings.method != "product" for t in tuned.trials)
+    assert tuned.candidates in {50, 100, 200, 300}
+    codes = tuned.learner().learn(CURVED).coder().encode(CURVED)
+    assert codes.packed.shape[1] + codes.refine == 6
+    assert "; candidates " in str(tuned)
+    assert code_size(tuned.settings) in str(tuned)
+
+
+def test_without_time_half_of_the_bytes_are_sign_bits():
+    tuned = tune(CURVED, bytes=8, n_landmarks=60, seconds=1e-9)
+    assert (tuned.settings.bits, tuned.settings.refine) == (32, 4)
+    [trial] = tuned.trials
+    assert len(trial.recalls) == len(LADDER)
+    assert trial.recalls[-1] == trial.score
+
+
+def test_codes_without_sign_bits_are_chosen_where_a_scan_is_allowed():
+    """Nothing is lost to candidates, and all bytes say where a row is."""
+    tuned = tune(CURVED, bytes=6, n_landmarks=60, seconds=4, scan=True)
+    assert tuned.settings.method == "product"
+    assert tuned.candidates == "all"
+    coder = tuned.learner().coder()  # before it has learned a row
+    assert (coder.bits, coder.refine) == (0, 6)
+
+
+def test_codes_of_bits_alone_have_no_candidates():
+    tuned = tune(CURVED, 8, n_landmarks=50, seconds=1e-9)
+    assert tuned.candidates is None
+    assert tuned.learner().coder().refine == 0

@@ -6,7 +6,7 @@ import pytest
 import streambits as sb
 
 ROWS = np.random.default_rng(0).random((1500, 6), dtype=np.float32)
-FEW = ("--lengths", "8,16")
+FEW = ("--lengths", "8,16", "--bytes", "")
 
 
 @pytest.fixture
@@ -34,6 +34,21 @@ def test_figures_are_those_of_the_library(command, model, rows):
     assert got["lengths"][0]["recall"]["10"] < got["model"]["recall"]["10"]
     assert got["advice"].startswith("16 bits reach")
     assert len(got["bits"]["balance"]) == 16
+
+
+def test_bytes_are_compared_too(command, model, rows):
+    done = command("evaluate", model, rows, "--lengths", "16", "--bytes", "2,4", "--json")
+    assert done.code == 0, done.err
+    got = done.json
+    assert got["itself"] == {
+        "kind": "plain", "bytes": 2, "bits": 16, "refine": 0, "recall": got["model"]["recall"]["10"]
+    }  # fmt: skip
+    found = {(one["kind"], one["bytes"]): one["recall"] for one in got["sizes"]}
+    assert found["product", 4] > found["product", 2]
+    shown = command("evaluate", model, rows, "--lengths", "16", "--bytes", "2,4")
+    for expected in ("product codes", "16 bits + 2 bytes", "Without the rows, 16 bits find"):
+        assert expected in " ".join(shown.out.split())
+    assert "learning codes of 8 bits + 1 byte" in shown.err
 
 
 def test_people_get_a_table_advice_and_a_page(command, model, rows, tmp_path):
@@ -68,7 +83,7 @@ def test_queries_and_columns_of_ones_own(command, tmp_path):
     done = command(
         "evaluate", tmp_path / "m.safetensors", tmp_path / "rows.csv",
         "--queries", tmp_path / "queries.csv", "--columns", "a,b", "--ids", "id",
-        "--lengths", "", "--k", 5, "--sample", 400, "--json",
+        "--lengths", "", "--bytes", "", "--k", 5, "--sample", 400, "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
     got = done.json
@@ -90,6 +105,7 @@ def test_mistakes_are_one_line(fails, model, rows, tmp_path):
     assert "cannot be written" in told
 
 
-@pytest.mark.parametrize("lengths", ["8,many", "8;16"])
-def test_lengths_that_are_no_numbers_are_wrong_use(command, model, rows, lengths):
-    assert command("evaluate", model, rows, "--lengths", lengths).code == 2
+@pytest.mark.parametrize("option", ["--lengths", "--bytes"])
+@pytest.mark.parametrize("text", ["8,many", "8;16"])
+def test_lengths_that_are_no_numbers_are_wrong_use(command, model, *, rows, option, text):
+    assert command("evaluate", model, rows, option, text).code == 2

@@ -66,6 +66,33 @@ def test_so_can_what_is_seldom_found(
     check(models[0], choice.differences())
 
 
+@pytest.mark.parametrize("more", [(), ("--scan",)], ids=["signs", "scan"])
+def test_a_number_of_bytes(command, source, *, tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    few = ("--bytes", 4, "--seconds", 1, "--sample", 400, "--n-landmarks", 40)
+    done = command("tune", source, *few, *more, "--out", "tuned.toml", "--json")
+    assert done.code == 0, done.err
+    assert "map" not in done.json
+    told = done.json["settings"]
+    assert (
+        (told["method"] == "product") is ("bits" not in told) is (done.json["candidates"] == "all")
+    )
+    assert command(*shlex.split(done.json["command"])[1:]).code == 0
+    assert command("learn", source, "--settings", "tuned.toml", "--out", "learn").code == 0
+    for folder in ("model", "learn"):
+        coder = sb.load(f"{folder}/model.safetensors").coder()
+        assert coder.bits == told.get("bits", 0)
+        assert -(-coder.bits // 8) + coder.refine == 4
+
+
+def test_bytes_for_people(command, source):
+    few = ("--bytes", 4, "--seconds", 0.1, "--sample", 400, "--n-landmarks", 40)
+    text = " ".join(command("tune", source, *few).out.split())
+    assert "16 + 2 B" in text
+    assert "should rank candidates: " in text
+    assert "--refine 2" in text
+
+
 def check(model, told):
     """A model has what tune told."""
     assert model.bits == told["bits"]
@@ -101,6 +128,8 @@ def test_a_users_mistakes(fails, misused, source, rows, tmp_path):
     assert "does not exist" in fails("tune", "nowhere", *FEW)
     assert "no row that can be used" in fails("tune", "-", stdin=b"a,b\nx,y\n")
     assert "--target" in misused("tune", source, "--target", "speed")
+    assert "set bits for codes" in fails("tune", source, "--bits", 8, "--bytes", 4)
+    assert "target='recall'" in fails("tune", source, "--target", "map", "--bytes", 4)
     (tmp_path / "mine.toml").write_text("[search]\nk = 2\n")
     assert "exists: choose another name" in fails("tune", source, "--out", tmp_path / "mine.toml")
     assert "there is no folder" in fails("tune", source, "--out", tmp_path / "no" / "t.toml")
@@ -128,7 +157,7 @@ def test_every_setting_is_an_option_of_the_verbs(settings):
 
 
 def test_rows_are_read_as_they_were():
-    settings = Settings(64, bandwidth_factor=16.0, whitening=0.75, rotation="itq")
+    settings = Settings(64, "ssbc", bandwidth_factor=16.0, whitening=0.75, rotation="itq")
     reading = {"columns": "a,b c", "ids": "key", "format": None}
     words = shlex.split(verb.command_line("my rows/*.csv", reading, settings.differences()))
     assert words[:3] == ["streambits", "learn", "my rows/*.csv"]

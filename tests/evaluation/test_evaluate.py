@@ -24,7 +24,7 @@ def learner():
 
 @pytest.fixture(scope="module")
 def found(learner):
-    return sb.evaluate(learner, BASE, queries=QUERIES, lengths=(16, 32, 48, 512))
+    return sb.evaluate(learner, BASE, queries=QUERIES, lengths=(16, 32, 48, 512), bytes=())
 
 
 def by_definition(coder, rows, k, candidates):
@@ -123,7 +123,7 @@ def test_a_sketch_grows_with_the_bits():
 
 def test_fixed_directions_cannot_be_more():
     learner = sb.methods.lsh(BASE[:200], 8)
-    found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(4, 16))
+    found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(4, 16), bytes=())
     assert found.lengths[0].recall
     assert "fixed when it was built" in found.lengths[-1].reason
 
@@ -147,6 +147,7 @@ def test_coders_are_measured_at_their_own_length_only(learner):
         ({"k": 0}, "k is 0"),
         ({"queries": 0}, "queries is 0"),
         ({"lengths": (0,)}, "bits is 0"),
+        ({"bytes": (1,)}, "bytes is 1"),
         ({"target": 1.5}, "target is 1.5"),
         ({"model": "model.safetensors"}, "model is a str"),
         ({"model": sb.HammingIndex(8)}, "model is a HammingIndex"),
@@ -156,6 +157,123 @@ def test_bad_input_is_refused(learner, change, complaint):
     asked = {"model": learner, "rows": BASE, "lengths": ()} | change
     with pytest.raises(InputError, match=complaint):
         sb.evaluate(asked.pop("model"), asked.pop("rows"), **asked)
+
+
+def refined_by_definition(coder, rows, candidates=300):
+    """Recall of the first ten, by Hamming distance and then by decoded distance."""
+    codes = coder.encode(rows)
+    far = cdist(QUERIES, coder.decode(codes))
+    true = np.argsort(cdist(QUERIES, rows), axis=1)[:, :10]
+    if coder.bits:
+        hamming = coder.encode(QUERIES).hamming(codes)
+        order = np.argsort(hamming, axis=1, kind="stable")[:, candidates:]
+        np.put_along_axis(far, order, np.inf, axis=1)
+    first = np.argsort(far, axis=1)[:, :10]
+    return np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(true, first, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def refined():
+    return sb.ssbc(BASE[:200], 32, refine=4, certified=True).learn(BASE)
+
+
+@pytest.fixture(scope="module")
+def sized(refined):
+    return sb.evaluate(refined, BASE, queries=QUERIES, lengths=(16, 64), bytes=(4, 500 // 2))
+
+
+def shuffled():
+    return BASE[np.random.default_rng(0).permutation(len(BASE))]
+
+
+def test_a_refined_model_is_searched_by_its_refinement(refined, sized):
+    coder, rows = refined.coder(), shuffled()
+    assert (sized.itself.kind, sized.itself.label) == ("refined", "32 bits + 5 bytes")
+    assert sized.itself.n_bytes == 9
+    assert sized.itself.recall == pytest.approx(refined_by_definition(coder, rows))
+    assert sized.model.recall[10] == pytest.approx(by_definition(coder, rows, 10, 10))
+    assert sized.itself.recall > sized.model.recall[10]
+
+
+def test_other_sizes_are_learned_from_the_same_rows(refined, sized):
+    rows = shuffled()
+    found = {(one.kind, one.label): one for one in sized.sizes}
+    assert sized.itself in found.values()
+    for key, learner in {
+        ("refined", "16 bits + 2 bytes"): sb.ssbc(BASE[:200], 16, refine=2, epochs="never"),
+        ("product", "9 bytes"): sb.methods.product(rows[:500], refine=9, epochs="never"),
+        ("product", "4 bytes"): sb.methods.product(rows[:500], refine=4, epochs="never"),
+    }.items():
+        expected = refined_by_definition(learner.learn(rows).coder(), rows)
+        assert found[key].recall == pytest.approx(expected, abs=1e-9), key
+    for length in sized.lengths:
+        assert found["plain", f"{length.bits} bits"].recall == length.recall[10]
+
+
+def test_splits_of_the_models_own_bytes_are_compared(sized):
+    own = [one for one in sized.sizes if one.n_bytes == 9]
+    splits = {(one.bits, one.refine) for one in own if one.kind == "refined"}
+    assert splits == {(16, 7), (32, 5), (56, 2)}
+    assert "in the same 9 bytes" in sized.advice or "the best split of 9 bytes" in sized.advice
+
+
+def test_a_size_that_is_impossible_says_why(sized):
+    reasons = [one.reason for one in sized.sizes if one.n_bytes == 250 and one.kind == "refined"]
+    assert len(reasons) == 1
+    assert "1000" in reasons[0]
+
+
+def test_product_codes_are_ranked_by_what_they_decode_to():
+    learner = sb.methods.product(BASE[:500], refine=4, epochs="never").learn(BASE)
+    found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(8, 16), bytes=(4,))
+    coder, rows = learner.coder(), shuffled()
+    assert found.itself.recall == pytest.approx(refined_by_definition(coder, rows))
+    assert found.model.recall[10] == found.itself.recall
+    far = cdist(QUERIES, coder.decode(coder.encode(rows)))
+    ranks = np.argsort(np.argsort(far, axis=1), axis=1)
+    true = np.argsort(cdist(QUERIES, rows), axis=1)[:, :10]
+    places = np.sort(np.take_along_axis(ranks, true, axis=1), axis=1) + 1
+    assert found.model.map == pytest.approx((np.arange(1, 11) / places).mean())
+    assert [one.bits for one in found.lengths] == [0, 8, 16]
+    assert found.lengths[1].recall
+    assert "12 features" in found.lengths[2].reason
+    assert found.advice.startswith("Product codes of 4 bytes reach")
+    assert math.isnan(found.use.imbalance)
+
+
+def test_a_plain_model_is_compared_at_its_own_bytes(learner):
+    found = sb.evaluate(learner, BASE, queries=QUERIES, lengths=(32,), bytes=(2,))
+    assert (found.itself.kind, found.itself.recall) == ("plain", found.model.recall[10])
+    own = {(one.kind, one.bits, one.refine) for one in found.sizes if one.n_bytes == 4}
+    assert own == {
+        ("plain", 32, 0), ("refined", 8, 3), ("refined", 16, 2), ("refined", 24, 1),
+        ("product", 0, 4),
+    }  # fmt: skip
+
+
+def test_what_is_learned_is_announced(learner):
+    said = []
+    sb.evaluate(
+        learner, BASE[:300], queries=QUERIES, lengths=(16,), bytes=(2,), on_code=said.append
+    )
+    assert said[:2] == ["16 bits", "8 bits + 1 byte"]
+    assert said[-1] == "4 bytes"
+
+
+def test_no_sizes_are_learned_where_none_are_wanted(learner):
+    plain = sb.evaluate(learner, BASE, queries=QUERIES, lengths=())
+    assert [one.kind for one in plain.sizes] == ["plain"]
+    coder = sb.evaluate(learner.coder(), BASE, queries=QUERIES, bytes=(4,), lengths=())
+    assert coder.sizes == plain.sizes
+
+
+def test_another_length_keeps_the_refinement(refined):
+    longer = resized(refined, 48)
+    assert (longer.bits, longer.refine, longer.certified) == (48, 4, True)
+    plain = resized(refined, 48, refine=0)
+    assert (plain.refine, plain.certified) == (0, False)
+    coder = longer.learn(BASE).coder()
+    assert (coder.bits, coder.refine) == (48, 5)
 
 
 def test_importing_streambits_loads_no_evaluation():

@@ -44,17 +44,17 @@ def test_bars_are_as_high_as_their_values():
     assert second == pytest.approx(4 * first, abs=0.3)
 
 
-@pytest.mark.parametrize("lengths", [(), (4, 16)])
-def test_the_page_has_all_figures_and_needs_nothing_else(lengths):
+@pytest.mark.parametrize(("lengths", "count"), [((), 3), ((4, 16), 5)])
+def test_the_page_has_all_figures_and_needs_nothing_else(lengths, count):
     learner = sb.ssbc(ROWS[:50], 8).learn(ROWS)
-    found = sb.evaluate(learner, ROWS, lengths=lengths)
+    found = sb.evaluate(learner, ROWS, lengths=lengths, bytes=(2,) if lengths else ())
     page = as_page(found, "codes of <mine>")
     assert "<h1>codes of &lt;mine&gt;</h1>" in page
     assert found.advice in page
     for value in (found.model.map, *found.model.recall.values()):
         assert f"<td>{value:.3f}</td>" in page
     svgs = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(svgs) == (4 if lengths else 3)
+    assert len(svgs) == count
     for svg in svgs:
         ET.fromstring(svg)
     without = page.replace('xmlns="http://www.w3.org/2000/svg"', "")
@@ -62,7 +62,26 @@ def test_the_page_has_all_figures_and_needs_nothing_else(lengths):
     assert "<script" not in without
 
 
+def test_recall_against_bytes_is_drawn_first():
+    learner = sb.ssbc(ROWS[:50], 16, refine=2).learn(ROWS)
+    found = sb.evaluate(learner, ROWS, lengths=(8, 32), bytes=(2, 4))
+    page = as_page(found, "title")
+    first = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0]
+    texts = [text.text for text in parts(first, "text")]
+    assert {"bytes per vector", "sign bits", "refined", "product codes", "this model"} <= {*texts}
+    refined, *_ = (one for one in found.sizes if (one.kind, one.n_bytes) == ("refined", 2))
+    assert f"<td>{refined.recall:.3f} (8 bits + 1 byte)</td>" in page
+
+
+def test_a_page_of_product_codes_has_no_bits():
+    learner = sb.methods.product(ROWS[:50], refine=2, epochs="never").learn(ROWS)
+    page = as_page(sb.evaluate(learner, ROWS, lengths=(4,), bytes=(2,)), "title")
+    assert "Balance" not in page
+    assert "nan" not in page
+
+
 def test_reasons_are_on_the_page():
     learner = sb.ssbc(ROWS[:20], 8).learn(ROWS)
-    page = as_page(sb.evaluate(learner, ROWS, lengths=(64,)), "title")
+    page = as_page(sb.evaluate(learner, ROWS, lengths=(64,), bytes=(8,)), "title")
     assert "64 bits: bits is 64, and 20 features" in page
+    assert "32 bits + 4 bytes: bits is 32, and 20 features" in page

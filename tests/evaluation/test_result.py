@@ -1,10 +1,19 @@
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from streambits.evaluation.bits import BitUse
-from streambits.evaluation.result import Evaluation, LengthScore, headings, table_rows
+from streambits.evaluation.result import (
+    BytesScore,
+    Evaluation,
+    LengthScore,
+    best_by_bytes,
+    bytes_rows,
+    headings,
+    table_rows,
+)
 
 
 def evaluation(own, others, *, constant=0):
@@ -82,3 +91,79 @@ def test_the_table_has_a_row_per_length_and_dashes_where_there_are_no_codes():
     assert headings(found) == ["bits", "bytes", "MAP", "first 10", "re-rank 100", "re-rank 200"]
     assert table[0] == ("64", "8", "0.500", "0.300", "0.800", "0.900")
     assert table[2] == ("512", "64", "-", "-", "-", "-")
+
+
+OWN = BytesScore("refined", 64, 8, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "advice"),
+    [
+        (
+            OWN,
+            [BytesScore("refined", 32, 12, 0.6), BytesScore("product", 0, 16, 0.7)],
+            (
+                "Without the rows, 64 bits + 8 bytes find 0.50 of the 10 nearest; in the same 16 "
+                "bytes 32 bits + 12 bytes would find 0.60, and product codes, by a scan of all of "
+                "them, 0.70."
+            ),
+        ),
+        (
+            OWN,
+            [BytesScore("refined", 32, 12, 0.4), BytesScore("product", 0, 16, 0.7)],
+            (
+                "Without the rows, 64 bits + 8 bytes find 0.50 of the 10 nearest, the best split "
+                "of 16 bytes that was tried; in the same 16 bytes product codes, by a scan of all "
+                "of them, 0.70."
+            ),
+        ),
+        (
+            BytesScore("plain", 128, 0, 0.3),
+            [OWN, BytesScore("product", 0, 8, 0.7)],
+            (
+                "Without the rows, 128 bits find 0.30 of the 10 nearest; in the same 16 bytes 64 "
+                "bits + 8 bytes would find 0.50."
+            ),
+        ),
+        (
+            BytesScore("product", 0, 16, 0.7),
+            [OWN],
+            "Without the rows, 16 bytes find 0.70 of the 10 nearest.",
+        ),
+        (
+            BytesScore("plain", 128, 0, 0.3),
+            [BytesScore("refined", 64, 8, reason="too few rows")],
+            "Without the rows, 128 bits find 0.30 of the 10 nearest.",
+        ),
+    ],
+)
+def test_advice_names_the_best_codes_of_the_same_bytes(own, others, advice):
+    found = replace(evaluation((0.96, 0.97, 0.99), {}), itself=own, sizes=(own, *others))
+    assert found.advice == f"64 bits reach 0.95 without re-ranking. {advice}"
+
+
+SIZES = (
+    BytesScore("plain", 128, 0, 0.3),
+    OWN,
+    BytesScore("refined", 32, 12, 0.6),
+    BytesScore("product", 0, 8, 0.55),
+    BytesScore("product", 0, 32, reason="too few rows"),
+)
+
+
+def test_the_table_of_bytes_has_the_best_of_each_kind():
+    found = replace(evaluation((0.3, 0.8, 0.9), {}), itself=OWN, sizes=SIZES)
+    assert list(bytes_rows(found)) == [
+        ("8", "-", "-", "0.550"),
+        ("16", "0.300", "0.600 (32 bits + 12 bytes)", "-"),
+    ]
+    assert best_by_bytes(found, "refined") == {16: SIZES[2]}
+
+
+def test_all_figures_are_plain_values():
+    found = replace(evaluation((0.3, 0.8, 0.9), {}), itself=OWN, sizes=SIZES).as_dict()
+    assert found["itself"] == {
+        "kind": "refined", "bytes": 16, "bits": 64, "refine": 8, "recall": 0.5
+    }  # fmt: skip
+    assert found["sizes"][-1]["reason"] == "too few rows"
+    assert json.loads(json.dumps(found, allow_nan=False)) == found

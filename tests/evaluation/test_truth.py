@@ -85,3 +85,11 @@ def test_rows_as_near_as_the_kth_are_true_neighbours_too():
     rows = np.repeat(np.random.default_rng(8).random((40, 6)) + 1000, 3, axis=0)
     near = true_neighbours(rows, rows[:3] + 1e-3, 2)
     assert (near.sum(axis=1) == 3).all()
+
+
+def test_rows_of_the_database_are_not_their_own_neighbours():
+    near = true_neighbours(ROWS, None, 4)
+    far = cdist(ROWS, ROWS)
+    np.fill_diagonal(far, np.inf)
+    expected = far <= np.sort(far, axis=1)[:, 3:4]
+    np.testing.assert_array_equal(near, expected)

@@ -1,6 +1,7 @@
 """`streambits evaluate`: how well a model's codes find the nearest of your own rows."""
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +12,16 @@ import streambits
 from streambits._files import check_writable
 from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
-from streambits.evaluation.evaluate import LENGTHS, QUERIES, ROWS, evaluate
+from streambits.evaluation.evaluate import BYTES, LENGTHS, QUERIES, ROWS, evaluate
 from streambits.evaluation.page import write_page
-from streambits.evaluation.result import Evaluation, headings, table_rows
+from streambits.evaluation.result import KIND_NAMES, Evaluation, bytes_rows, headings, table_rows
 from streambits.io.rows import open_source
 from streambits.jobs.models import open_model
 
 
-def _lengths(text: str) -> str:
+def _numbers(text: str) -> str:
     if text and not all(part.strip().isdecimal() for part in text.split(",")):
-        raise typer.BadParameter("numbers of bits with commas between, such as 32,64,128")
+        raise typer.BadParameter("numbers with commas between, such as 32,64,128")
     return text
 
 
@@ -36,10 +37,19 @@ def evaluate_command(
     lengths: Annotated[
         str,
         typer.Option(
-            callback=_lengths,
+            callback=_numbers,
             help="Numbers of bits to compare, with commas between; an empty text compares none.",
         ),
     ] = ",".join(map(str, LENGTHS)),
+    n_bytes: Annotated[
+        str,
+        typer.Option(
+            "--bytes",
+            callback=_numbers,
+            help="Numbers of bytes per row to compare, with commas between: refined codes and "
+            "product codes. An empty text compares none.",
+        ),
+    ] = ",".join(map(str, BYTES)),
     target: Annotated[
         float, typer.Option(min=0.01, max=1, help="The recall that the advice aims at.")
     ] = 0.95,
@@ -58,8 +68,8 @@ def evaluate_command(
     """Measure how well a model's codes find the true nearest neighbours among your rows.
 
     Recall of the true nearest rows in the first answers and after re-ranking, mean average
-    precision (MAP), the same for shorter and longer codes of the same method, and how evenly the
-    bits are used.
+    precision (MAP), the same for shorter and longer codes of the same method, recall against bytes
+    per row of sign bits, refined codes and product codes, and how evenly the bits are used.
 
     Example: streambits evaluate job/ vectors.parquet --html evaluation.html
     """
@@ -75,7 +85,9 @@ def evaluate_command(
         return drawn
 
     every, asked = read(rows), QUERIES if queries is None else read(queries)
-    compared = [int(part) for part in lengths.split(",") if part.strip()]
+    compared, sizes = (
+        [int(part) for part in text.split(",") if part.strip()] for text in (lengths, n_bytes)
+    )
     console.print("searching exactly, and by the codes of the model", soft_wrap=True)
     result = evaluate(
         found.learner() or found.content,  # a learner can be learned at other lengths
@@ -83,10 +95,11 @@ def evaluate_command(
         queries=asked,
         k=k,
         lengths=compared,
+        bytes=sizes,
         target=target,
         sample=sample,
         seed=seed,
-        on_length=lambda bits: console.print(f"learning codes of {bits} bits"),
+        on_code=lambda size: console.print(f"learning codes of {size}"),
     )
     if html is not None:
         write_page(result, html, f"Codes of {model} on {rows}")
@@ -100,17 +113,31 @@ def evaluate_command(
 
 
 def _shown(found: Evaluation) -> list[Table | str]:
-    """The table for people, why lengths are missing, and the advice."""
+    """The tables for people, why codes are missing, and the advice."""
     title = f"Recall of the {found.k} nearest: {found.queries:,} queries among {found.rows:,} rows"
-    table = Table(*headings(found), title=title)
-    for column in table.columns:
-        column.justify = "right"
-    for row in table_rows(found):
-        table.add_row(*row, style="bold" if row[0] == str(found.model.bits) else None)
-    reasons = [f"{one.bits} bits: {one.reason}" for one in found.lengths if one.reason]
+    shown: list[Table | str] = []
+    sizes = list(bytes_rows(found))
+    if len(sizes) > 1:
+        own = "" if found.itself is None else str(found.itself.n_bytes)
+        text = f"Recall of the {found.k} nearest in the first {found.k} answers, by bytes"
+        shown.append(_table(text, ("bytes", *KIND_NAMES.values()), sizes, own))
+    own = str(found.model.bits)
+    shown.append(_table(title, headings(found), table_rows(found), own))
+    shown += [f"{one.bits} bits: {one.reason}" for one in found.lengths if one.reason]
+    shown += [f"{one.label}: {one.reason}" for one in found.sizes if one.reason]
     use = found.use
     bits = (
         f"bits: mean imbalance {use.imbalance:.3f} (0 is best), {use.constant} constant, "
         f"mean correlation {use.correlation:.3f}, largest {use.most:.3f}"
     )
-    return [table, *reasons, bits, found.advice]
+    return [*shown, *([bits] if found.model.bits else []), found.advice]
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], own: str) -> Table:
+    """A table; own: the first cell of the row in bold."""
+    table = Table(*heads, title=title)
+    for column in table.columns:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row, style="bold" if row[0] == own else None)
+    return table

@@ -16,8 +16,10 @@ from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
 from streambits.errors import StorageError
 from streambits.io.rows import open_source
+from streambits.methods.settings import Settings
 from streambits.model.codes import MOST_BITS
-from streambits.tune import Tuned, tune
+from streambits.model.quantiser import MOST_BYTES
+from streambits.tune import ANSWERS, CANDIDATES, Tuned, code_size, tune
 
 SHOWN = 10  # trials in the table
 VERBS = ("learn", "online")  # that have these settings
@@ -34,11 +36,40 @@ def tune_command(
     rows: Rows,
     *,
     bits: Annotated[
-        int, typer.Option(min=1, max=MOST_BITS, help="Length of the codes in bits.")
-    ] = 64,
+        int | None,
+        typer.Option(min=1, max=MOST_BITS, help="Length of codes of sign bits alone. Default: 64."),
+    ] = None,
+    n_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes",
+            min=2,
+            max=MOST_BYTES,
+            help="In place of --bits: bytes per row for sign bits and a refinement together.",
+        ),
+    ] = None,
     target: Annotated[
-        Target, typer.Option(help="map: rank all near rows well. recall: find the nearest rows.")
-    ] = Target.map,
+        Target | None,
+        typer.Option(
+            help="map: rank all near rows well; the default with --bits. recall: find the nearest "
+            "rows; the default with --bytes."
+        ),
+    ] = None,
+    scan: Annotated[
+        bool,
+        typer.Option(
+            "--scan",
+            help="With --bytes: allow codes without sign bits, which are better for their bytes, "
+            "but every search reads all of them.",
+        ),
+    ] = False,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            min=ANSWERS,
+            help="With --bytes: largest number of candidates of a search for ten answers.",
+        ),
+    ] = CANDIDATES,
     seconds: Annotated[
         float, typer.Option(min=0.1, help="Number of seconds in which new settings are tried.")
     ] = 60.0,
@@ -56,10 +87,13 @@ def tune_command(
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
+    With --bytes it also chooses how many bytes of a code are sign bits, by which a search finds
+    candidates, and how many are a refinement, by which it ranks them.
+
     Prints what was tried, and the command that learns with the choice; `online` has the same
     options, and both read the file of --out by --settings.
 
-    Example: streambits tune embeddings/ --bits 64 --target recall --out tuned.toml
+    Example: streambits tune embeddings/ --bytes 16 --out tuned.toml
     """
     console = output.stderr()
     if out is not None:
@@ -68,15 +102,24 @@ def tune_command(
     drawn = output.draw(source, sample, seed)
     with output.working(console, f"trying settings, {seconds:g} s and a little more"):
         tuned = tune(
-            drawn, bits, target=target.value, seconds=seconds, n_landmarks=n_landmarks, seed=seed
+            drawn,
+            bits,
+            bytes=n_bytes,
+            target=None if target is None else target.value,
+            scan=scan,
+            candidates=candidates,
+            seconds=seconds,
+            n_landmarks=n_landmarks,
+            seed=seed,
         )
-    best = tuned.settings.differences()
+    best = _settings(tuned.settings)
     line = command_line(rows, {"columns": columns, "ids": ids, "format": format}, best)
     if as_json:
-        typer.echo(json.dumps({"settings": best, "command": line, "trials": _trials(tuned)}))
+        found = {"settings": best, "candidates": tuned.candidates, "command": line}
+        typer.echo(json.dumps(found | {"trials": _trials(tuned)}))
     else:
         output.stdout().print(_table(tuned))
-        text = f"best: {tuned.settings}\n\n{line}"
+        text = f"best: {tuned.settings}{_advice(tuned)}\n\n{line}"
         output.stdout().print(text, soft_wrap=True, markup=False)
     if out is not None:  # last: what was found is printed, whatever the disk says
         write(out, best)
@@ -84,13 +127,29 @@ def tune_command(
         console.print(written, soft_wrap=True, markup=False)
 
 
+def _settings(settings: Settings) -> dict[str, Any]:
+    """What differs from the defaults; bits only of codes that have some."""
+    found = settings.differences()
+    if not settings.sign_bits:
+        del found["bits"]
+    return found
+
+
+def _advice(tuned: Tuned) -> str:
+    """How codes with a refinement are searched."""
+    if tuned.candidates is None:
+        return ""
+    return f"\nA search for ten answers should rank candidates: {tuned.candidates}."
+
+
 def _table(tuned: Tuned) -> Table:
     """The best trials; the choice in bold."""
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
-    shown = Table("score", "seconds", "settings", title=f"{len(best)} settings tried")
+    shown = Table("score", "seconds", "code", "settings", title=f"{len(best)} settings tried")
     for trial in best[:SHOWN]:
         bold = "[bold]" if trial.settings == tuned.settings else ""
-        shown.add_row(f"{bold}{trial.score:.4f}", f"{trial.seconds:.2f}", f"{bold}{trial.settings}")
+        cells = (f"{trial.score:.4f}", f"{trial.seconds:.2f}", code_size(trial.settings))
+        shown.add_row(*(f"{bold}{text}" for text in (*cells, trial.settings)))
     return shown
 
 
@@ -101,7 +160,7 @@ def _trials(tuned: Tuned) -> list[dict[str, Any]]:
             "score": t.score,
             "seconds": round(t.seconds, 3),
             "finalist": t.finalist,
-            "settings": t.settings.differences(),
+            "settings": _settings(t.settings),
         }
         for t in tuned.trials
     ]
@@ -129,14 +188,21 @@ def command_line(rows: str, reading: Mapping[str, Any], settings: Mapping[str, A
 
     >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "epsilon": 4.0})
     "streambits learn 'a b.csv' --ids key --bits 8 --epsilon 4 --out model/"
+    >>> command_line("a.csv", {}, {"refine": 8, "certified": True})
+    'streambits learn a.csv --refine 8 --certified --out model/'
     """
     read = {name: value for name, value in reading.items() if value is not None}
-    words = [
-        word
-        for name, value in {**read, **settings, "out": "model/"}.items()
-        for word in (f"--{name.replace('_', '-')}", _text(value))
-    ]
+    options = {**read, **settings, "out": "model/"}
+    words = [word for name, value in options.items() for word in _option(name, value)]
     return shlex.join(["streambits", "learn", rows, *words])
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The words of an option; one that is true or false is a flag."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [f"--{flag}", f"{value:g}" if isinstance(value, float) else str(value)]
 
 
 def check_new(path: Path) -> None:
@@ -151,7 +217,3 @@ def write(path: Path, settings: Mapping[str, Any]) -> None:
     """Write a file that --settings reads, whole or not at all."""
     with replacing(path) as file:
         file.write(seal_text(toml(settings)).encode())
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

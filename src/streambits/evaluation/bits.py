@@ -81,7 +81,7 @@ class BitUse(NamedTuple):
     Attributes
     ----------
     imbalance : float
-        Mean of |2 share - 1| over bits.
+        Mean of |2 share - 1| over bits; NaN if there are none.
     constant : int
         Number of bits that are the same in all codes.
     correlation, most : float
@@ -101,7 +101,7 @@ def bit_use(codes: Codes) -> BitUse:
     pairs = np.abs(bit_correlation(codes)[np.triu_indices(codes.bits, 1)])
     pairs = pairs[~np.isnan(pairs)]
     return BitUse(
-        float(np.abs(2 * ones - 1).mean()),
+        float(np.abs(2 * ones - 1).mean()) if codes.bits else np.nan,
         int(((ones == 0) | (ones == 1)).sum()),
         float(pairs.mean()) if len(pairs) else np.nan,
         float(pairs.max()) if len(pairs) else np.nan,

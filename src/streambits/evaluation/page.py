@@ -1,14 +1,22 @@
 """Plots as SVG, and the page of an evaluation: one HTML file that needs nothing else."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
 from streambits._files import replacing
-from streambits.evaluation.result import Evaluation, candidates_label, headings, table_rows
+from streambits.evaluation.result import (
+    KIND_NAMES,
+    Evaluation,
+    best_by_bytes,
+    bytes_rows,
+    candidates_label,
+    headings,
+    table_rows,
+)
 
 WIDTH, HEIGHT = 316, 226  # inside the axes
 LEFT, RIGHT, TOP, BOTTOM = 48, 24, 30, 44  # around them
@@ -62,8 +70,9 @@ def line_plot(title: str, x_label: str, lines: Mapping[str, Sequence[Point]]) ->
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
             f'stroke-dasharray="{dash}"/>'
         )
+        radius = 3 if len(points) > 1 else 5  # a point without a line must be seen
         drawn += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>'
             for x, y in (place(*point) for point in points)
         ]
         drawn.append(_text(LEFT + WIDTH + 8, end + 4, name, fill=colour))
@@ -115,7 +124,7 @@ def write_page(found: Evaluation, path: Path, title: str) -> None:
 
 
 def as_page(found: Evaluation, title: str) -> str:
-    """The page of an evaluation: advice, plots, the table of lengths, and what was measured.
+    """The page of an evaluation: advice, plots, the tables, and what was measured.
 
     Parameters
     ----------
@@ -134,8 +143,10 @@ def as_page(found: Evaluation, title: str) -> str:
         f"<h1>{name}</h1>",
         f'<p class="advice">{escape(found.advice)}</p>',
         *(f"<figure>{svg}</figure>" for svg in plots(found)),
+        _bytes_table(found),
         _table(found),
         *(f"<p>{one.bits} bits: {escape(one.reason)}.</p>" for one in found.lengths if one.reason),
+        *(f"<p>{one.label}: {escape(one.reason)}.</p>" for one in found.sizes if one.reason),
         _notes(found),
     ]
     head = f'<meta charset="utf-8"><title>{name}</title><style>{CSS}</style>'
@@ -145,21 +156,10 @@ def as_page(found: Evaluation, title: str) -> str:
 
 
 def plots(found: Evaluation) -> list[str]:
-    """Plot recall and MAP against bits, and the balance and correlation of bits, as SVG."""
-    scores = [one for one in found.lengths if one.recall]
-    figures = []
-    if len(scores) > 1:
-        lines = {
-            candidates_label(n, found.k): [(one.bits, one.recall[n]) for one in scores]
-            for n in reversed(found.candidates)
-        }
-        maps = {"MAP": [(one.bits, one.map) for one in scores]}
-        figures.append(line_plot(f"Recall of the {found.k} nearest", "bits per vector", lines))
-        figures.append(line_plot("Mean average precision", "bits per vector", maps))
-    else:
-        own = {f"{found.model.bits} bits": list(found.model.recall.items())}
-        label = "candidates that are re-ranked"
-        figures.append(line_plot(f"Recall of the {found.k} nearest", label, own))
+    """Plot recall against bytes, recall and MAP against bits, and how bits are used, as SVG."""
+    figures = [*_bytes_plot(found), *_lengths_plots(found)]
+    if not found.model.bits:
+        return figures
     last = str(found.model.bits)
     figures.append(bar_plot("Balance: share of ones", "bit", found.balance.tolist(), ("1", last)))
     pairs = np.abs(found.correlation[np.triu_indices(found.model.bits, 1)])
@@ -172,29 +172,84 @@ def plots(found: Evaluation) -> list[str]:
     return figures
 
 
+def _bytes_plot(found: Evaluation) -> list[str]:
+    """Recall in the first answers against bytes, where codes of several sizes were compared."""
+    lines = {
+        name: [(size, one.recall) for size, one in best_by_bytes(found, kind).items()]
+        for kind, name in reversed(KIND_NAMES.items())
+    }
+    lines = {name: points for name, points in lines.items() if points}
+    own = found.itself
+    if own is None or len({x for points in lines.values() for x, _ in points}) < 2:
+        return []
+    lines["this model"] = [(own.n_bytes, own.recall)]
+    title = f"Recall of the {found.k} nearest in the first {found.k}"
+    return [line_plot(title, "bytes per vector", lines)]
+
+
+def _lengths_plots(found: Evaluation) -> list[str]:
+    scores, figures = [one for one in found.lengths if one.recall and one.bits], []
+    if len(scores) > 1:
+        lines = {
+            candidates_label(n, found.k): [(one.bits, one.recall[n]) for one in scores]
+            for n in reversed(found.candidates)
+        }
+        maps = {"MAP": [(one.bits, one.map) for one in scores]}
+        figures.append(line_plot(f"Recall of the {found.k} nearest", "bits per vector", lines))
+        figures.append(line_plot("Mean average precision", "bits per vector", maps))
+    else:
+        own = {_name(found): list(found.model.recall.items())}
+        label = "candidates that are re-ranked"
+        figures.append(line_plot(f"Recall of the {found.k} nearest", label, own))
+    return figures
+
+
+def _name(found: Evaluation) -> str:
+    """The size of the model's codes."""
+    return found.itself.label if found.itself is not None else f"{found.model.bits} bits"
+
+
+def _bytes_table(found: Evaluation) -> str:
+    rows = list(bytes_rows(found))
+    if len(rows) < 2:
+        return ""
+    own = "" if found.itself is None else str(found.itself.n_bytes)
+    title = f"<p>Recall of the {found.k} nearest in the first {found.k} answers, by bytes:</p>"
+    return title + _html_table(("bytes", *KIND_NAMES.values()), rows, own)
+
+
 def _table(found: Evaluation) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in headings(found))
-    lines = []
-    for row in table_rows(found):
-        cells = "".join(f"<td>{text}</td>" for text in row)
-        lines.append(f'<tr class="{"own" if row[0] == str(found.model.bits) else ""}">{cells}</tr>')
     title = f"<p>Recall of the {found.k} nearest, in the first answers and after re-ranking:</p>"
-    return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return title + _html_table(headings(found), table_rows(found), str(found.model.bits))
+
+
+def _html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], own: str) -> str:
+    """A table; own: the first cell of the row in bold."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    lines = []
+    for row in rows:
+        cells = "".join(f"<td>{escape(text)}</td>" for text in row)
+        lines.append(f'<tr class="{"own" if row[0] == own else ""}">{cells}</tr>')
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _notes(found: Evaluation) -> str:
     use = found.use
+    bits = (
+        f"<p>Bits: mean imbalance {use.imbalance:.3f} (0 is best), {use.constant} constant, "
+        f"mean correlation {use.correlation:.3f}, largest {use.most:.3f}.</p>"
+    )
     return (
-        f"<p>The row in bold is the model itself. {found.queries:,} queries among "
+        f"<p>Rows in bold have the size of the model itself. {found.queries:,} queries among "
         f"{found.rows:,} rows of {found.columns} columns; raw rows take "
         f"{4 * found.columns:,} bytes each in single precision. Recall: the share of the "
         f"{found.k} nearest rows, found by exact search, that a search by codes returns, in its "
         f"first {found.k} answers or after its candidates were re-ranked by true distance. It "
-        "falls as the database grows. MAP: mean average precision of the ranking of all rows by "
-        "Hamming distance. Other lengths were learned from the same rows with the same "
-        f"settings.</p><p>Bits: mean imbalance {use.imbalance:.3f} (0 is best), {use.constant} "
-        f"constant, mean correlation {use.correlation:.3f}, largest {use.most:.3f}.</p>"
-    )
+        "falls as the database grows. Refined codes: sign bits find candidates, and the bytes "
+        "beside them rank these; no rows are needed. Product codes have no sign bits, and every "
+        "search reads all of them. MAP: mean average precision of the ranking of all rows. Other "
+        "lengths and sizes were learned from the same rows with the same settings.</p>"
+    ) + (bits if found.model.bits else "")
 
 
 def _frame(title: str, x_label: str, content: Sequence[str], names: int = 0) -> str:

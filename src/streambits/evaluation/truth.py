@@ -123,15 +123,16 @@ def _closest(squared: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     return np.take_along_axis(places, order, axis=1)
 
 
-def true_neighbours(rows: NDArray[Any], queries: NDArray[Any], k: int) -> NDArray[np.bool_]:
+def true_neighbours(rows: NDArray[Any], queries: NDArray[Any] | None, k: int) -> NDArray[np.bool_]:
     """Whether each row is among the k nearest of each query, found by exact search.
 
     Parameters
     ----------
     rows : array of shape (n, d)
-        The database, of at least `k` rows.
-    queries : array of shape (q, d)
-        Rows that are not in the database.
+        The database, of more than `k` rows.
+    queries : array of shape (q, d), or None
+        Rows that are not in the database; None: every row of it, which is not among its own
+        nearest.
     k : int
         Number of nearest rows.
 
@@ -147,13 +148,22 @@ def true_neighbours(rows: NDArray[Any], queries: NDArray[Any], k: int) -> NDArra
     [[True, True, True, False]]
     """
     centre = rows.mean(axis=0, dtype=np.float64)
-    shifted, asked = rows - centre, queries - centre
+    shifted = rows - centre
+    asked = shifted if queries is None else queries - centre
     largest = np.vecdot(shifted, shifted).max()
-    near = np.empty((len(queries), len(rows)), np.bool_)
-    for start in range(0, len(queries), BLOCK):
+    near = np.empty((len(asked), len(rows)), np.bool_)
+    for start in range(0, len(asked), BLOCK):
         some = asked[start : start + BLOCK]
         squared = squared_distances(some, shifted)
+        if queries is None:
+            leave_out(squared, start)
         farthest = np.partition(squared, k - 1, axis=1)[:, k - 1 : k]
         rounding = EPS * (np.vecdot(some, some)[:, None] + largest)
         near[start : start + BLOCK] = squared <= farthest + rounding
     return near
+
+
+def leave_out(distances: NDArray[Any], start: int) -> None:
+    """Make distances (n, m) of the rows from `start` on to themselves infinite."""
+    own = np.arange(len(distances))
+    distances[own, start + own] = np.inf

@@ -42,7 +42,7 @@ class Decoder(NamedTuple):
     starts: (groups + 1,) int64, where the axes of each group begin, which are the first columns;
     centres: (256 * axes,) the centres of a group one after the other, those of group g from
     256 * starts[g] on, each of starts[g + 1] - starts[g] values; far: FarBooks of codes that begin
-    with the byte 255, in the same coordinates; without axes where there are no such codes.
+    with 255, in the same coordinates, without axes where there are no such codes.
     """
 
     signs: Any
@@ -182,6 +182,9 @@ def _one(codes: Any, target: Any, q: int) -> Any:
                 value = shift[j] + own[j - low]
                 squares[g, c] += value * value
                 dots[g, c] += along[j] * value
+    for j in range(decoder.starts[-1] if groups else len(shift), len(shift)):  # without an axis
+        squares[0] += shift[j] * shift[j]
+        dots[0] += along[j] * shift[j]
     half_dots = np.zeros((halves, 16))
     for h in range(halves):
         for value in range(16):
@@ -250,6 +253,26 @@ def _dot(left: Any, right: Any) -> Any:
 
 
 @compiled
+def _measure_far(code: Any, i: int, codes: Any, one: Any, memory: Any) -> None:
+    """Square and dot of a code of components, as number i of the memory.
+
+    It may be far longer than all others, and rounding errors are in relation to that.
+    """
+    far, out = codes.decoder.far, memory.decoded
+    found = np.empty(len(far.axes))
+    far_components(code, far, found)
+    for j in range(len(far.centre)):
+        out[j] = far.centre[j]
+    for c in range(len(found)):
+        for j in range(len(far.centre)):
+            out[j] += found[c] * far.axes[c, j]
+    memory.extra[i] = one.rounding * math.sqrt(_dot(out, out))
+    for j in range(len(far.centre)):
+        out[j] += one.shift[j]
+    memory.squares[i], memory.dots[i] = _dot(out, out), _dot(out, one.along)
+
+
+@compiled
 def _decode(codes: Any, one: Any, count: int, memory: Any) -> None:
     """Squares and dots of shift + y, of which what is beyond the columns stays 0.
 
@@ -257,7 +280,11 @@ def _decode(codes: Any, one: Any, count: int, memory: Any) -> None:
     """
     signs, starts, centres = codes.decoder.signs, codes.decoder.starts, codes.decoder.centres
     columns, out, shift, along = signs.shape[2], memory.decoded, one.shift, one.along
+    some_far = len(codes.decoder.far.axes) > 0
     for i in range(count):
+        if some_far and memory.codes[i, 0] == FAR:
+            _measure_far(memory.codes[i], i, codes, one, memory)
+            continue
         for j in range(columns):
             out[j] = shift[j]
         for h in range(0, len(signs), 2):
@@ -325,13 +352,13 @@ def _rule_out(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
     places, words, own, refinement = memory.places, memory.words, memory.codes, codes.refinement
     square, doubt, unit, radii = one.square, one.doubt, codes.screen.unit, one.radii
     kept, cut, last = 0, _cut(square, doubt, unit, top), refinement.shape[1] - 1
-    any_far = len(codes.decoder.far.axes) > 0
+    some_far = len(codes.decoder.far.axes) > 0  # which the screen does not know
     _screen(codes, one, count, memory)
     for i in range(count):
         if one.side != NEAR:
             reach = top + radii[refinement[places[i], last]] + one.noise
             cut = _cut(square, doubt, unit, reach)
-        if memory.squares[i] <= cut or (any_far and own[i, 0] == FAR):
+        if memory.squares[i] <= cut or (some_far and own[i, 0] == FAR):
             places[kept] = places[i]
             for w in range(words.shape[1]):
                 words[kept, w] = words[i, w]
@@ -347,44 +374,25 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
     Those that cannot be nearer than `top` may be left out: gives how many stay.
     """
+    if one.side != NEAR:
+        memory.extra[:] = 0.0
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
         if one.metric != INNER:
             _looked_up(codes, places, halves, one.square_table, memory.squares)
         if one.metric != EUCLIDEAN:
             _looked_up(codes, places, halves, one.dot_table, memory.dots)
-    else:
-        _fetch(codes, count, memory)
-        if one.metric == EUCLIDEAN and top < np.inf and len(codes.screen.signs):
-            count = _rule_out(codes, one, count, top, memory)
-        _decode(codes, one, count, memory)
-    if len(codes.decoder.far.axes):
-        _measure_far(codes, one, count, memory)
+        if len(codes.decoder.far.axes):
+            for i in range(count):
+                code = codes.refinement[memory.places[i]]
+                if code[0] == FAR:
+                    _measure_far(code, i, codes, one, memory)
+        return count
+    _fetch(codes, count, memory)
+    if one.metric == EUCLIDEAN and top < np.inf and len(codes.screen.signs):
+        count = _rule_out(codes, one, count, top, memory)
+    _decode(codes, one, count, memory)
     return count
-
-
-@compiled
-def _measure_far(codes: Any, one: Any, count: int, memory: Any) -> None:
-    """Squares and dots of far codes in place of what their bytes would stand for otherwise.
-
-    These may be far longer than all others, and rounding errors are in relation to that.
-    """
-    far, out, shift = codes.decoder.far, memory.decoded, one.shift
-    found = np.empty(len(far.axes))
-    for i in range(count):
-        memory.extra[i] = 0.0
-        if codes.refinement[memory.places[i], 0] != FAR:
-            continue
-        far_components(codes.refinement[memory.places[i]], far, found)
-        for j in range(len(far.centre)):
-            out[j] = far.centre[j]
-        for c in range(len(found)):
-            for j in range(len(far.centre)):
-                out[j] += found[c] * far.axes[c, j]
-        memory.extra[i] = one.rounding * math.sqrt(_dot(out, out))
-        for j in range(len(far.centre)):
-            out[j] += shift[j]
-        memory.squares[i], memory.dots[i] = _dot(out, out), _dot(out, one.along)
 
 
 @compiled

@@ -119,7 +119,7 @@ class Refinement:
         if not self.certified:
             return codes, doubtful
         errors = _lengths(rows - self.decode(packed, codes))
-        noise = 16 * EPS * len(self.offset) ** 0.5 * (spread + _lengths(self._origin[None])[0])
+        noise = 64 * EPS * len(self.offset) ** 0.5 * (spread + _lengths(self._origin[None])[0])
         low, radius, high = (
             np.searchsorted(self.radii, errors + times * noise) for times in (-1, 1, 3)
         )
@@ -141,11 +141,16 @@ class Refinement:
         codes = refinement[:, : self.quantiser.n_bytes]
         decoded = self._origin + _looked_up(packed, self.tables)
         decoded += self.quantiser.values(codes) @ self.quantiser.axes.T
-        if self.far is not None:
-            which = codes[:, 0] == FAR
-            if which.any():
-                decoded[which] = self.far.decode(codes[which])
+        which = self.is_far(codes)
+        if self.far is not None and which.any():
+            decoded[which] = self.far.decode(codes[which])
         return decoded
+
+    def is_far(self, refinement: Bytes) -> NDArray[np.bool_]:
+        """Which codes (n,) are those of rows beyond the centres."""
+        if self.far is None:
+            return np.zeros(len(refinement), np.bool_)
+        return np.asarray(refinement[:, 0] == FAR)
 
     def bounds(self, refinement: Bytes) -> Rows:
         """Bounds (n,) on the distance of each row from what it decodes to; maybe infinite."""

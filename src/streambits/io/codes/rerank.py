@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.errors import InputError
+from streambits.kernels.far import FAR, FIRST, STEPS, ZERO
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.model.refinement import Refinement
 
+FAR_PART = 10_000  # the centre of codes of components in the table of values; these follow it
 LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
 WIDEST = 16000  # columns of a vector of pgvector
 
@@ -64,8 +66,9 @@ def rerank_sql(
     -----
     A code decodes to a sum: an origin, a vector for each half byte of its sign bits, and one for
     each byte of its refinement. All those vectors are in a table, 16 and 256 of them for each,
-    beside the epoch; the function looks them up and adds them, in single precision. Codes of an
-    epoch whose coder was not set up decode to NULL.
+    beside the epoch; the function looks them up and adds them, in single precision. Codes that
+    begin with 255, of rows beyond the centres, are sums of components at their own scale. Codes of
+    an epoch whose coder was not set up decode to NULL.
 
     The query finds candidates by Hamming distance and then ranks them, 300 of them in some tens of
     milliseconds for 128 columns. An index helps it on large tables, without `, id` in the inner
@@ -101,16 +104,28 @@ def rerank_sql(
 
 def _setup(coder: Coder, refinement: Refinement, function: str, values: str) -> str:
     arguments = ["code bit"] * (coder.bits > 0) + ["refinement bytea", "epoch int"]
+    more, epoch = f"${len(arguments) - 1}", f"${len(arguments)}"
+    parts = [*enumerate(_parts(refinement)), *enumerate(_far_parts(refinement), FAR_PART)]
     entries = ",\n".join(
         f"({coder.epoch}, {part}, {value}, '{vector_text(row)}')"
-        for part, rows in enumerate(_parts(refinement))
+        for part, rows in parts
         for value, row in enumerate(rows)
     )
-    found = (
-        f"(SELECT v.decoded FROM {values} v WHERE v.epoch = ${len(arguments)} "
-        f"AND v.part = {part} AND v.value = {value})"
-        for part, value in enumerate(["0", *_values(refinement, f"${len(arguments) - 1}")])
-    )
+
+    def added(first: int, wanted: list[str]) -> str:
+        return " + ".join(
+            f"(SELECT v.decoded FROM {values} v WHERE v.epoch = {epoch} "
+            f"AND v.part = {part} AND v.value = {value})"
+            for part, value in enumerate(wanted, first)
+        )
+
+    body = added(0, ["0", *_values(refinement, more)])
+    if refinement.far is not None:
+        scale = f"{refinement.far.unit:.17g} * 2 ^ ((get_byte({more}, 1) - {ZERO}) / {STEPS}.0)"
+        times = f"array_fill(({scale})::real, ARRAY[{len(refinement.offset)}])::vector"
+        far = added(FAR_PART + 1, _levels(refinement.far.widths.tolist(), more))
+        far = f"{added(FAR_PART, ['0'])} + {times} * ({far})"
+        body = f"CASE WHEN get_byte({more}, 0) = {FAR} THEN {far} ELSE {body} END"
     return f"""CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE IF NOT EXISTS {values} (
   epoch int, part int, value int, decoded vector({len(refinement.offset)}) NOT NULL,
@@ -120,7 +135,7 @@ DELETE FROM {values} WHERE epoch = {coder.epoch};
 INSERT INTO {values} VALUES
 {entries};
 CREATE OR REPLACE FUNCTION {function}({", ".join(arguments)}) RETURNS vector
-LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $streambits$ SELECT {" + ".join(found)} $streambits$;
+LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $streambits$ SELECT {body} $streambits$;
 """
 
 
@@ -129,6 +144,9 @@ def _query(coder: Coder, refinement: Refinement, names: Iterable[str]) -> str:
     source, order = table, f"code <~> %(code)s::bit({coder.bits})"
     if not coder.bits:
         source, order = f"{table}, ({_costs(coder.epoch, values)}) AS asked", _cost(refinement)
+        if refinement.far is not None:
+            true = f"({function}(refinement, epoch) <-> %(row)s::vector) ^ 2 - base"
+            order = f"CASE WHEN get_byte(refinement, 0) = {FAR} THEN {true} ELSE {order} END"
     columns = "code, refinement, epoch" if coder.bits else "refinement, epoch"
     return f"""SELECT id, {function}({columns}) <-> %(row)s::vector AS distance
 FROM (
@@ -146,9 +164,11 @@ def _costs(epoch: int, values: str) -> str:
     """
     return (
         f"SELECT array_agg(2 * (c.decoded <#> (%(row)s::vector - origin.decoded)) "
-        f"- (c.decoded <#> c.decoded) ORDER BY c.part, c.value) AS costs "
+        f"- (c.decoded <#> c.decoded) ORDER BY c.part, c.value) AS costs, "
+        f"max((%(row)s::vector <-> origin.decoded) ^ 2) AS base "
         f"FROM {values} c, {values} origin "
-        f"WHERE c.epoch = {epoch} AND origin.epoch = {epoch} AND c.part > 0 AND origin.part = 0"
+        f"WHERE c.epoch = {epoch} AND origin.epoch = {epoch} AND origin.part = 0 "
+        f"AND c.part BETWEEN 1 AND {FAR_PART - 1}"
     )
 
 
@@ -171,6 +191,26 @@ def _parts(refinement: Refinement) -> list[NDArray[np.float64]]:
         for start, end in pairwise(quantiser.starts.tolist())
     ]
     return [(refinement.offset + quantiser.mean)[None, :], *halves, *groups]
+
+
+def _far_parts(refinement: Refinement) -> list[NDArray[np.float64]]:
+    """The centre of codes of components, and what each component adds at scale 1, by its level."""
+    far = refinement.far
+    if far is None:
+        return []
+    most = 2 ** (far.widths - 1) - 1
+    steps = [np.arange(2**width) - m for width, m in zip(far.widths, most, strict=True)]
+    each = zip(steps, far.reach / most, far.axes, strict=True)
+    return [far.centre[None, :], *(step[:, None] * size * axis for step, size, axis in each)]
+
+
+def _levels(widths: list[int], more: str) -> list[str]:
+    """The level of each component in SQL, from the bits of the refinement `more`."""
+    ends = np.cumsum([FIRST, *widths]).tolist()
+    return [
+        " + ".join(f"(get_bit({more}, {start + bit}) << {bit})" for bit in range(width))
+        for start, width in zip(ends, widths, strict=False)
+    ]
 
 
 def _values(refinement: Refinement, more: str) -> list[str]:
