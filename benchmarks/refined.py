@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 import streambits as sb
 from paper import datasets
 
-BATCH, SAMPLE, K, ROUNDS = 50_000, 10_000, 10, 3
+BATCH, SAMPLE, K, ROUNDS = 50_000, 5000, 10, 3
 NEIGHBOURS, NOISE = 20, 0.1
 Rows = NDArray[np.float32]
 Draw = Callable[[np.random.Generator, int], Rows]
@@ -122,7 +122,7 @@ def main() -> None:
     draw = between(options.data) if options.data else clusters()
     rng = np.random.default_rng(1)
     sample, queries = draw(rng, SAMPLE), draw(rng, options.queries)
-    learner = sb.methods.METHODS[options.method](sample[:1000], 64, refine=8, sample=SAMPLE)
+    learner = sb.methods.METHODS[options.method](sample[:1000], 64, refine=8)
     coder, truth = learner.learn(sample).coder(), Truth(queries)
     index = sb.HammingIndex(64, strategy="scan")
     padding = ((0, 0), (0, -sample.shape[1] % 16))
