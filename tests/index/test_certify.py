@@ -13,6 +13,8 @@ from streambits.index.queries import rows_by_epoch
 from streambits.index.rerank import true_distances
 from streambits.kernels.decode import LOW
 
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+
 
 def brute_force(rows, ids, query, k, metric):
     """Ids and distances of the k nearest rows, equal ones by id."""
@@ -35,14 +37,14 @@ def test_proven_answers_are_those_of_all_rows(seed, bits, metric, k, kind):
     """
     rng = np.random.default_rng(seed)
     rows = draw(rng, 500)
-    rows[:3], rows[3:6] = 0, 50 * rows[3:6]
-    ids, index = rng.permutation(1000)[:500], HammingIndex(bits, refine=4)
-    asked = np.concatenate([draw(rng, 3), rows[10:12], np.zeros((1, WIDTH))])
+    rows[:3], rows[3:9], rows[9:12] = 0, 50 * rows[3:9], 1e4 * rows[9:12]
+    ids, index = rng.permutation(1000)[:500], HammingIndex(bits, refine=7)
+    asked = np.concatenate([draw(rng, 3), rows[8:10], 2 * rows[12:14], np.zeros((1, WIDTH))])
     asked = asked.astype(np.float32).astype(np.float64)
     queries, place = {}, np.full(1000, -1)
     place[ids] = np.arange(500)
     for epoch, some in enumerate(np.array_split(np.arange(500), 3)):
-        coder = coder_of(bits, epoch, certified=True, kind=kind)
+        coder = coder_of(bits, epoch, certified=True, n_bytes=6, kind=kind)
         index.add(coder.encode(rows[some]), ids[some])
         queries[epoch] = coder.queries(asked)
     index.remove(ids[20:30])
@@ -63,12 +65,12 @@ def test_proven_answers_are_those_of_all_rows(seed, bits, metric, k, kind):
 @everything
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_distance_lies_between_its_bounds(bits, metric):
-    rng, coder = np.random.default_rng(0), coder_of(bits, certified=True)
+    rng, coder = np.random.default_rng(0), coder_of(bits, certified=True, n_bytes=6)
     rows = np.concatenate([draw(rng, 800), 30 * draw(rng, 5), np.zeros((1, WIDTH))])
     index = filled(coder, rows, np.arange(len(rows)), parts=3)
     queries = coder.queries(np.concatenate([draw(rng, 4), rows[:2], np.zeros((1, WIDTH))]))
     with index.pinned() as held:
-        asked, _ = rows_by_epoch(queries, bits, 4, (0,))
+        asked, _ = rows_by_epoch(queries, bits, 7, (0,))
         low = held.ranked(asked, len(rows), metric=metric, candidates="all", side=LOW)
         high = held.highest(asked, low.ids, metric)
     for q, query in enumerate(queries.rows):

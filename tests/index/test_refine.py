@@ -22,6 +22,9 @@ from index.decoding import (
 from streambits import Codes, HammingIndex
 from streambits.errors import EpochError, InputError
 from streambits.index import refine, scan, snapshot
+from streambits.kernels.far import FAR
+
+pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
 
 class Ranking(NamedTuple):
@@ -116,6 +119,18 @@ def test_epochs_are_merged_by_their_decoded_distances(seed, bits, by):
         for part in np.array_split(np.arange(len(some)), 3):
             index.add(codes[part], some[part])
     check(index, draw(rng, 4), held, by)
+
+
+@everything
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_far_from_those_that_were_learned_are_ranked_by_what_they_decode_to(bits, metric):
+    rng, coder = np.random.default_rng(0), coder_of(bits, n_bytes=8)
+    rows = draw(rng, 300) * rng.choice([1, 20, 1000], (300, 1))
+    codes, index = coder.encode(rows), filled(coder, rows, np.arange(300))
+    assert (codes.refinement[:, 0] == FAR).any()
+    queries = np.concatenate([draw(rng, 3), rows[np.abs(rows).max(axis=1) > 100][:3]])
+    for count in ("all", 60):
+        check(index, queries, {0: (coder, np.arange(300), codes)}, Ranking(20, metric, count))
 
 
 @everything

@@ -280,7 +280,8 @@ class HammingIndex:
                     f"{asked[~there][0]} of another: get the codes of each epoch by themselves"
                 )
             empty = np.empty((0, -(-self.bits // 8)), np.uint8)
-            refinement = np.empty((0, held.refine), np.uint8) if held.refine else None
+            refine = held.refine or int(not self.bits)  # codes without bits have bytes
+            refinement = np.empty((0, refine), np.uint8) if refine else None
             return Codes(empty, self.bits, next(iter(held.epochs), 0), refinement)
 
     def has(self, ids: Any) -> NDArray[np.bool_]:

@@ -82,6 +82,7 @@ def target_of(query: RowQuery, metric: str, side: int = NEAR) -> Target:
         noise, radii = _noise(query, lengths, kind)
     return Target(
         *(kind, side, shift, along, squares, dots, lengths, noise, radii),
+        2 * _unit(query),
         screen.start(shift[:, :columns]),
         screen.doubt,
     )
@@ -95,7 +96,7 @@ def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
     differ from those in double precision by half a unit.
     """
     decoder, origin = query.refinement.decoder, query.refinement.coordinates.origin
-    unit = 32 * EPS * len(origin) ** 0.5
+    unit = _unit(query)
     centres = query.refinement.quantiser.centres
     reach = float(np.sqrt(origin @ origin))
     reach += float(np.sqrt(np.square(decoder.signs).sum(axis=2)).max(axis=1, initial=0).sum())
@@ -106,7 +107,13 @@ def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
         COSINE: np.full(len(lengths), unit * reach),
     }[kind]
     radii = np.append(query.refinement.radii, np.inf)
-    return noise, radii + (unit + SINGLE * query.single) * (reach + radii)
+    return noise, radii + unit * (reach + radii)
+
+
+def _unit(query: RowQuery) -> float:
+    """The rounding error of a decoded row, in relation to the lengths that add up to it."""
+    double = 32 * EPS * float(np.sqrt(query.rows.shape[1]))
+    return double + SINGLE if query.single else double
 
 
 class _Screening(NamedTuple):

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.scan import Alive, Places, ranges
+from streambits.index.scan import MANY, SPARSE, Alive, Places, ranges
 from streambits.index.store import Words
-from streambits.kernels.scan import PlacedCodes
-from streambits.kernels.weighted import BLOCK, Costs, half_byte_costs, nearest_by_costs
+from streambits.kernels.scan import APART, SAMPLED, PlacedCodes
+from streambits.kernels.weighted import BLOCK, NOWHERE, Costs, half_byte_costs, nearest_by_costs
 
 Weights = NDArray[np.float64]
 
@@ -57,19 +57,46 @@ def _nearest(
     codes: PlacedCodes, end: int, queries: Words, weights: Weights, k: int
 ) -> tuple[Places, Weights]:
     queries, weights = np.array(queries, order="C"), np.array(weights, order="C")
-    width = queries.shape[1]
-    costs = Costs(half_byte_costs(weights, width), *_relative(weights))
+    endless = np.full(len(queries), np.inf)
+    costs = Costs(half_byte_costs(weights, queries.shape[1]), *_relative(weights), endless)
+    if k < MANY or end < SPARSE * k:
+        return _within_limits(codes, end, queries, k, costs)
+    limits = _likely_limits(codes, end, queries, k, costs)
+    places, distances = _within_limits(codes, end, queries, k, costs._replace(limits=limits))
+    few = (places == NOWHERE).any(axis=1)
+    if few.any():
+        rest = Costs(*(part[few] for part in costs))
+        places[few], distances[few] = _within_limits(codes, end, queries[few], k, rest)
+    return places, distances
 
+
+def _within_limits(
+    codes: PlacedCodes, end: int, queries: Words, k: int, costs: Costs
+) -> tuple[Places, Weights]:
     def work(span: tuple[int, int]) -> tuple[Places, Weights]:
         most = min(k, span[1] - span[0])
         return nearest_by_costs(codes, span, queries, most, costs)  # type: ignore[no-any-return]
 
     with one_blas_thread() as workers:
-        spans = ranges(end * width, end, workers, block=BLOCK, share=SHARE)
+        spans = ranges(end * queries.shape[1], end, workers, block=BLOCK, share=SHARE)
         found = list(ordered_map(work, spans))
     places, distances = (np.concatenate(side, axis=1) for side in zip(*found, strict=True))
     order = np.lexsort((places, distances))[:, :k]
     return np.take_along_axis(places, order, 1), np.take_along_axis(distances, order, 1)
+
+
+def _likely_limits(codes: PlacedCodes, end: int, queries: Words, k: int, costs: Costs) -> Weights:
+    """For each query a distance within which at least k places are likely to be, by a sample.
+
+    With a large k, most of what enters the nearest so far leaves them again; with limits, little.
+    """
+    sample = (np.arange(0, end, APART)[:, None] + np.arange(SAMPLED)).ravel()
+    sample = sample[sample < end]
+    few = PlacedCodes(np.ascontiguousarray(codes.words[:, sample]), codes.alive[sample])
+    wanted = k * len(sample) / end
+    wanted = min(len(sample), int(wanted + 2 * wanted**0.5) + 1)
+    _, distances = nearest_by_costs(few, (0, len(sample)), queries, wanted, costs)
+    return np.asarray(distances.max(axis=1))
 
 
 def _relative(weights: Weights) -> tuple[Weights, Weights, Weights, Weights]:

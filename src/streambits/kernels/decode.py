@@ -84,8 +84,9 @@ class Target(NamedTuple):
     filled up with zeros to a multiple of 8; squares, dots: (queries,); lengths: (queries,) of the
     queries; noise: (queries,) rounding errors of distances, for COSINE in relation to the length of
     a decoded row; radii: (256,) errors that the last byte of a refinement stands for, rounding
-    included; screened: (queries, 16) where queries are in the directions of the screen; doubt: the
-    rounding errors of distances there; both in its unit.
+    included; rounding: what it adds for a far code, in relation to its length; screened:
+    (queries, 16) where queries are in the directions of the screen; doubt: the rounding errors of
+    distances there; both in its unit.
     """
 
     metric: int
@@ -97,8 +98,9 @@ class Target(NamedTuple):
     lengths: Any
     noise: Any
     radii: Any
+    rounding: float
     screened: Any
-    doubt: Any
+    doubt: float
 
 
 class OneTarget(NamedTuple):
@@ -116,6 +118,7 @@ class OneTarget(NamedTuple):
     length: Any
     noise: Any
     radii: Any
+    rounding: Any
     screened: Any
     doubt: Any
     square_table: Any
@@ -124,13 +127,17 @@ class OneTarget(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row."""
+    """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row.
+
+    extra: rounding errors of far codes.
+    """
 
     places: Any
     words: Any
     codes: Any
     squares: Any
     dots: Any
+    extra: Any
     decoded: Any
 
 
@@ -154,6 +161,7 @@ def _memory(codes: Any) -> Any:
         np.empty(CHUNK, np.int64),
         np.empty((CHUNK, len(codes.words)), np.uint64),
         np.empty((CHUNK, len(codes.decoder.starts) - 1), np.uint8),
+        np.zeros(CHUNK),
         np.zeros(CHUNK),
         np.zeros(CHUNK),
         np.zeros(columns),
@@ -192,6 +200,7 @@ def _one(codes: Any, target: Any, q: int) -> Any:
         target.lengths[q],
         target.noise[q],
         target.radii,
+        target.rounding,
         target.screened[q],
         target.doubt,
         squares,
@@ -245,15 +254,21 @@ def _dot(left: Any, right: Any) -> Any:
 
 @compiled
 def _measure_far(code: Any, i: int, codes: Any, one: Any, memory: Any) -> None:
-    """Square and dot of a code of components, as number i of the memory."""
+    """Square and dot of a code of components, as number i of the memory.
+
+    It may be far longer than all others, and rounding errors are in relation to that.
+    """
     far, out = codes.decoder.far, memory.decoded
     found = np.empty(len(far.axes))
     far_components(code, far, found)
     for j in range(len(far.centre)):
-        out[j] = one.shift[j] + far.centre[j]
+        out[j] = far.centre[j]
     for c in range(len(found)):
         for j in range(len(far.centre)):
             out[j] += found[c] * far.axes[c, j]
+    memory.extra[i] = one.rounding * math.sqrt(_dot(out, out))
+    for j in range(len(far.centre)):
+        out[j] += one.shift[j]
     memory.squares[i], memory.dots[i] = _dot(out, out), _dot(out, one.along)
 
 
@@ -292,7 +307,6 @@ def _screen(codes: Any, one: Any, count: int, memory: Any) -> None:
     """Squared distances in the directions of the screen, in its unit, as squares."""
     signs, centres, start = codes.screen.signs, codes.screen.centres, one.screened
     words, own, out, halves = memory.words, memory.codes, memory.squares, np.uint64(len(signs))
-    some_far = len(codes.decoder.far.axes) > 0
     for i in range(count):
         a, b, c, d, h = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
         for w in range(words.shape[1]):
@@ -310,10 +324,8 @@ def _screen(codes: Any, one: Any, count: int, memory: Any) -> None:
             b += centres[g, value, 1]
             c += centres[g, value, 2]
             d += centres[g, value, 3]
-        near, more = _four(a, start, 0) + _four(b, start, 4), _four(c, start, 8)
-        out[i] = near + (more + _four(d, start, 12))
-        if some_far and own[i, 0] == FAR:
-            out[i] = 0.0  # the screen does not know these
+        near, far = _four(a, start, 0) + _four(b, start, 4), _four(c, start, 8)
+        out[i] = near + (far + _four(d, start, 12))
 
 
 @compiled
@@ -340,12 +352,13 @@ def _rule_out(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
     places, words, own, refinement = memory.places, memory.words, memory.codes, codes.refinement
     square, doubt, unit, radii = one.square, one.doubt, codes.screen.unit, one.radii
     kept, cut, last = 0, _cut(square, doubt, unit, top), refinement.shape[1] - 1
+    some_far = len(codes.decoder.far.axes) > 0  # which the screen does not know
     _screen(codes, one, count, memory)
     for i in range(count):
         if one.side != NEAR:
             reach = top + radii[refinement[places[i], last]] + one.noise
             cut = _cut(square, doubt, unit, reach)
-        if memory.squares[i] <= cut:
+        if memory.squares[i] <= cut or (some_far and own[i, 0] == FAR):
             places[kept] = places[i]
             for w in range(words.shape[1]):
                 words[kept, w] = words[i, w]
@@ -361,6 +374,8 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
     Those that cannot be nearer than `top` may be left out: gives how many stay.
     """
+    if one.side != NEAR:
+        memory.extra[:] = 0.0
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
         if one.metric != INNER:
@@ -429,7 +444,7 @@ def _bounds(codes: Any, one: Any, count: int, memory: Any) -> None:
     if one.metric != EUCLIDEAN and one.length == 0.0:
         return
     for i in range(count):
-        radius = one.radii[refinement[places[i], last]]
+        radius = one.radii[refinement[places[i], last]] + memory.extra[i]
         if one.metric == COSINE:
             values[i] = _cosine_bound(side, noise, values[i], lengths[i], radius)
         else:

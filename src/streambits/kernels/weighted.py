@@ -36,7 +36,8 @@ class Costs(NamedTuple):
 
     tables: by half bytes, see `half_byte_costs`; weights: (queries, bits) relative to the largest;
     most: (queries,) that; samples: (queries, size) of the weights above zero, ascending; shares:
-    (queries,) of the sample in all of these.
+    (queries,) of the sample in all of these; limits: (queries,) distances beyond which nothing is
+    of interest.
     """
 
     tables: Any
@@ -44,6 +45,7 @@ class Costs(NamedTuple):
     most: Any
     samples: Any
     shares: Any
+    limits: Any
 
 
 class OneQuery(NamedTuple):
@@ -318,11 +320,13 @@ def _pass(codes: Any, span: Any, query: Any, plan: Any, heap: Any) -> None:
 def nearest_by_costs(codes: Any, span: tuple[int, int], queries: Any, k: int, costs: Any) -> Any:
     """The k nearest living places of a span for every query, in no order: places, distances.
 
-    codes: PlacedCodes; costs: Costs. Where a span has fewer than k living places, the rest is
-    nowhere, at infinity.
+    codes: PlacedCodes; costs: Costs. Where a span has fewer than k living places up to the limit,
+    the rest is nowhere, at the limit.
     """
     asked, width = queries.shape
-    distances, places = np.full((asked, k), np.inf), np.full((asked, k), NOWHERE)
+    distances, places = np.empty((asked, k)), np.full((asked, k), NOWHERE)
+    for q in range(asked):
+        distances[q] = costs.limits[q]
     none, due = np.zeros((width, MOST), np.uint64), np.full(asked, FIRST)
     plans = [MaskPlan(Masked(queries[q], none, 0), 1.0, 0.0) for q in range(asked)]
     low, high, memory = span[0], min(span[0] + FIRST, span[1]), np.empty(BLOCK, np.int64)
