@@ -76,9 +76,9 @@ def test_where_centres_are_as_near_as_rounding_allows_the_codes_are_doubtful():
     codes, doubtful = quantiser.assign_values(values, np.linalg.norm(values, axis=1))
     assert codes[0, 0] == 0
     assert doubtful.tolist() == [True, True, False, True]
-    assert quantiser.assign_values(values[2:3], np.array([1e5]))[
-        1
-    ].all()  # a longer row rounds more
+    clear = np.array([[1.6, 5.0]])
+    assert not quantiser.assign_values(clear, np.array([1e5]))[1].any()
+    assert quantiser.assign_values(clear, np.array([2e7]))[1].all()  # a longer row rounds more
 
 
 def histograms(count=2000):
