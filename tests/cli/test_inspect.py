@@ -82,7 +82,7 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     assert got["job"]["settings"]["bits"] == 16
     assert (got["codes"]["codes"], got["model"]["rows"]) == (5000, 5000)
     text = command("inspect", "job").out
-    for expected in ("finished", "rows.npy", "5,000", "ssbc", "balance", "certificate"):
+    for expected in ("finished", "rows.npy", "5,000", "auto", "balance", "certificate"):
         assert expected in text
     lock = Lock(Path("job/lock"), "works", "wait")
     assert command("inspect", "job", "--json").json["running"]

@@ -36,7 +36,8 @@ def test_a_database_is_waited_for_as_long_as_told(
     )
     assert done.code == 0, done.err
     made_by = storage.digest(tmp_path / "model.safetensors") if verb == "encode" else None
-    assert opened == [(target, {"retry_seconds": retry_seconds, "made_by": made_by})]
+    options = {"refine": 0, "retry_seconds": retry_seconds, "made_by": made_by}
+    assert opened == [(target, options)]
 
 
 def test_retry_is_taken_where_nothing_can_go_away(command, misused, rows, tmp_path):

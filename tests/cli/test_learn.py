@@ -12,8 +12,7 @@ def test_a_model(command, mixture, tmp_path, fingerprint):
     done = command(*arguments, "--out", tmp_path / "job", "--json")
     assert done.code == 0, done.err
     assert (done.json["verb"], done.json["rows"], done.json["epoch"]) == ("learn", 3000, 0)
-    landmarks = sb.reservoir([rows[:400]], 40, seed=3)
-    wanted = sb.ssbc(landmarks, 8, epochs="auto", seed=3).learn(rows)
+    wanted = sb.Settings(8, n_landmarks=40, seed=3).learner([rows[:400]]).learn(rows)
     found = sb.load(tmp_path / "job" / "model.safetensors")
     assert fingerprint(found) == fingerprint(wanted)
     names = {file.name for file in (tmp_path / "job").iterdir()}

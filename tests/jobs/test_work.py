@@ -85,9 +85,8 @@ def test_epochs_in_files_are_searched_as_those_in_memory(run, stream):
     index, coders = index_of(folder), sb.load(folder / "coders.safetensors")
     assert files_of(folder) == list(range(max(coders)))
     assert list(coders) == list(index.epochs)
-    learner = SETTINGS.learner([stream[: SETTINGS.gathered]])
     known = sb.CoderSet()
-    for _ in sb.encode_online(learner, [stream], refresh=256, coders=known):
+    for _ in sb.encode_online(SETTINGS, [stream], coders=known):
         pass
     ours, theirs = (found.search(index, stream[::900], 5) for found in (coders, known))
     assert np.array_equal(ours.ids, theirs.ids)
