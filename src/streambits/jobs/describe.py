@@ -156,7 +156,7 @@ def _spectrum(learner: Learner) -> list[float]:
 def _bits_changed(learner: Learner) -> float | None:
     """The share of bits that a new coder would give another value than the last one."""
     last, rows = learner.last_coder, learner.sample[:SAMPLE, :]
-    if last is None or not rows.shape[0]:
+    if last is None or not rows.shape[0] or not learner.bits:
         return None
     try:
         new = Learner.from_state(learner.state() | {"stale": True}).coder()

@@ -218,7 +218,8 @@ class Settings(MethodSettings):
         if self.method == AUTO:
             replace(self, method="ssbc").checked()
             return self
-        bits, method = as_bits(self.bits), self._method()
+        method = self._method()
+        bits = as_bits(self.bits) if method.signs else 0
         refusal = method.refusal(bits, landmarks=self.n_landmarks, columns=bits)
         if refusal:
             raise InputError(
@@ -229,7 +230,7 @@ class Settings(MethodSettings):
         own = {name: p.default for name, p in parameters.items() if name in self._unset()}
         if "epochs" not in parameters and self.epochs == "never":
             own["epochs"] = None
-        filled = replace(self, **own)
+        filled = replace(self, bits=bits, **own)
         replace(filled, bits=1).learner([np.eye(2)[: self.n_landmarks]])
         return filled
 

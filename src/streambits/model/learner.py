@@ -432,9 +432,14 @@ class Learner:
         return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
 
     def _fitting_rows(self) -> Array:
-        """The sample; after a change also the rows since, and before it is full the reference."""
-        rows = self._sample_rows()
-        if self._more is None or (self.epoch == 0 and self.seen >= self._sample.size):
+        """The sample, with the prior while that has more rows.
+
+        After a change also the rows since, and the reference while fewer rows were learned.
+        """
+        rows = self._sampled().rows
+        if rows.shape[0] < self._prior_rows.shape[0]:
+            rows = self._sample_rows()
+        if self._more is None or (self.epoch == 0 and self.seen >= self._more.shape[0]):
             return rows
         return array_namespace(rows).concat([self._more, rows], axis=0)
 

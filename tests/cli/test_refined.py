@@ -1,0 +1,140 @@
+"""Refined codes from the command line: learned, written, searched, proven, re-encoded."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import streambits as sb
+
+LEARN = ["--bits", 16, "--n-landmarks", 60, "--refine", 4, "--certified", "--quiet"]
+SETTINGS = sb.Settings(16, n_landmarks=60, refine=4, certified=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, rows):
+    """rows.npy, and queries.npy beside it."""
+    path = tmp_path_factory.mktemp("refined")
+    np.save(path / "rows.npy", rows)
+    np.save(path / "queries.npy", rows[:6] + np.float32(0.01))
+    return path
+
+
+def online(rows, settings=SETTINGS):
+    """Codes of all rows, and the coders that made them."""
+    coders = sb.CoderSet()
+    index = sb.HammingIndex(settings.sign_bits)
+    for ids, codes in sb.encode_online(settings, [rows], coders=coders):
+        index.add(codes, ids)
+    return index, coders
+
+
+def held(index):
+    return [
+        (key, codes.epoch, codes.packed[i].tobytes(), codes.refinement[i].tobytes())
+        for ids, codes in index.items()
+        for i, key in enumerate(ids.tolist())
+    ]
+
+
+@pytest.mark.parametrize("target", [None, "codes.jsonl", "npy:arrays", "codes.index"])
+def test_a_job_writes_what_the_library_encodes(command, folder, tmp_path, rows, target):
+    to = [] if target is None else ["--to", target.replace(":", f":{tmp_path}/")]
+    to = ["--to", tmp_path / target] if target in ("codes.jsonl", "codes.index") else to
+    done = command("online", folder / "rows.npy", *LEARN, *to, "--out", tmp_path / "job")
+    assert done.code == 0, done.err
+    where = tmp_path / (target.rpartition(":")[2] if target else "job")
+    bits = {"bits": 16} if target == "codes.jsonl" else {}
+    assert held(sb.open_codes(where, **bits).index()) == held(online(rows)[0])
+
+
+def test_a_search_ranks_by_decoded_rows_and_proves(command, folder, tmp_path, rows):
+    job = tmp_path / "job"
+    assert command("online", folder / "rows.npy", *LEARN, "--out", job).code == 0
+    index, coders = online(rows)
+    queries = np.load(folder / "queries.npy")
+    ask = ["search", job, "--query", folder / "queries.npy", "-k", 3]
+    for more, options in (
+        ([], {}),
+        (["--candidates", 50, "--real"], {"candidates": 50, "real": True}),
+        (["--metric", "cosine", "--candidates", "all"], {"candidates": "all", "metric": "cosine"}),
+    ):
+        found = command(*ask, *more).lines
+        hits = coders.search(index, queries, 3, **options)
+        assert [line["ids"] for line in found] == hits.ids.tolist()
+        assert np.allclose([line["distances"] for line in found], hits.distances)
+        assert all(("certain" in line) == ("all" in more) for line in found)
+    proven = command(*ask, "--exact", folder / "rows.npy").lines
+    far = np.linalg.norm(queries[:, None].astype(float) - rows, axis=2)
+    assert [line["ids"] for line in proven] == np.argsort(far, axis=1)[:, :3].tolist()
+    assert all(3 <= line["reads"] < len(rows) for line in proven)
+
+
+def test_product_codes(command, folder, tmp_path, rows):
+    settings = ["--method", "product", "--refine", 6, "--quiet"]
+    job = tmp_path / "job"
+    assert command("online", folder / "rows.npy", *settings, "--out", job).code == 0
+    assert held(sb.open_codes(job).index()) == held(
+        online(rows, sb.Settings(method="product", refine=6))[0]
+    )
+    [first, *_] = command("search", job, "--query", folder / "queries.npy", "-k", 1).lines
+    assert first["ids"] == [0]
+    facts = command("inspect", job, "--json").json
+    assert (facts["codes"]["bits"], facts["codes"]["refine"]) == (0, 6)
+
+
+def test_learn_then_encode_then_reencode(command, folder, tmp_path, rows):
+    job, codes = tmp_path / "job", tmp_path / "codes"
+    assert command("learn", folder / "rows.npy", *LEARN, "--out", job).code == 0
+    assert command("encode", job, folder / "rows.npy", "--quiet", "--out", codes).code == 0
+    learner = SETTINGS.learner([rows[: SETTINGS.gathered]]).learn(rows)
+    wanted = sb.HammingIndex(16)
+    wanted.add(learner.coder().encode(rows))
+    assert held(sb.open_codes(codes).index()) == held(wanted)
+    lines = command("encode", job, folder / "queries.npy").lines
+    assert [len(bytes.fromhex(line["refinement"])) for line in lines] == [5] * 6
+    again = ["reencode", codes, folder / "rows.npy", "--model", job, "--out", tmp_path / "new"]
+    done = command(*again)
+    assert done.code == 0, done.err
+    assert held(sb.open_codes(tmp_path / "new").index()) == held(wanted)
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["--candidates", 10], "candidates is for codes with a refinement"),
+        (["--metric", "inner"], "metric is for codes with a refinement"),
+    ],
+)
+def test_plain_codes_refuse_what_only_refined_ones_have(fails, one_epoch, job, more, complaint):
+    said = fails("search", one_epoch, "--query", job.parent / "queries.npy", *more)
+    assert complaint in said
+
+
+def test_mistakes(command, fails, misused, *, folder, tmp_path, rows):
+    plain = replace(SETTINGS, certified=None)
+    learner = plain.learner([rows[:600]]).learn(rows)
+    sb.save(learner, tmp_path / "uncertified.safetensors")
+    out = ["--out", tmp_path / "codes", "--quiet"]
+    encode = ["encode", tmp_path / "uncertified.safetensors", folder / "rows.npy", *out]
+    assert command(*encode).code == 0
+    ask = ["search", tmp_path / "codes", "--query", folder / "queries.npy"]
+    assert "certified" in fails(*ask, "--exact", folder / "rows.npy")
+    assert "--exact proves" in misused(*ask, "--exact", "x", "--rerank", "x")
+    assert "all, or a number" in misused(*ask, "--candidates", "many")
+    assert "--candidates" in misused(*ask, "--radius", 3, "--candidates", 10)
+    few = tmp_path / "few.npy"
+    np.save(few, rows[:40])
+    arguments = ["--bits", 8, "--refine", 30, "--quiet", "--out", tmp_path / "few"]
+    assert "40 rows supports at most" in fails("online", few, *arguments)
+    sb.save(sb.ssbc(rows[:60], 16).learn(rows), tmp_path / "signs.safetensors")
+    said = fails(*ask, "--model", tmp_path / "signs.safetensors")
+    assert "16 bits and 4 bytes of refinement" in said
+
+
+def test_help_and_settings_name_the_refinement(command, tmp_path, folder):
+    assert command("online", folder / "rows.npy", *LEARN, "--out", tmp_path / "job").code == 0
+    held_settings = json.loads((tmp_path / "job" / "job.json").read_text())["settings"]
+    assert (held_settings["refine"], held_settings["certified"]) == (4, True)
+    assert "--refine" in command("learn", "--help").out
