@@ -49,6 +49,8 @@ def test_codes_are_those_of_double_precision(seed, exponent, far, offset):
     quantiser = ProductQuantiser(np.zeros(9), np.eye(9), starts, centres, counts)
     rows = rng.standard_normal((40, 9)) * scale * 10.0**far
     rows[:20] = centres[:, rng.integers(0, 180, 20)].T
+    line = np.sort(centres[0])  # of the first group; now between two neighbours
+    rows[20:30, 0] = (line[100:110] + line[101:111]) / 2 + 1e-6 * scale * rng.standard_normal(10)
     codes = quantiser.encode(rows)
     for group, (start, end) in enumerate(pairwise(starts)):
         own = centres[start:end, : counts[group]]
@@ -64,6 +66,19 @@ def test_values_along_the_axes_have_the_codes_of_their_rows():
     codes, doubtful = QUANTISER.assign_values(relative @ QUANTISER.axes, lengths)
     np.testing.assert_array_equal(codes[~doubtful], QUANTISER.encode(ROWS)[~doubtful])
     assert doubtful.mean() < 0.01
+
+
+def test_where_centres_are_as_near_as_rounding_allows_the_codes_are_doubtful():
+    centres = np.zeros((2, 256))
+    centres[0, :3], centres[1, :3] = [1.0, 2.0, 4.0], [5.0, 5.0, 5.0]
+    quantiser = ProductQuantiser(np.zeros(2), np.eye(2), np.array([0, 2]), centres, np.array([3]))
+    values = np.array([[1.5, 5.0], [1.5 + 1e-15, 5.0], [1.5 + 1e-9, 5.0], [1e16, 1e16]])
+    codes, doubtful = quantiser.assign_values(values, np.linalg.norm(values, axis=1))
+    assert codes[0, 0] == 0
+    assert doubtful.tolist() == [True, True, False, True]
+    clear = np.array([[1.6, 5.0]])
+    assert not quantiser.assign_values(clear, np.array([1e5]))[1].any()
+    assert quantiser.assign_values(clear, np.array([2e7]))[1].all()  # a longer row rounds more
 
 
 def histograms(count=2000):
