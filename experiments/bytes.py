@@ -2,15 +2,20 @@
 
     STREAMBITS_DATA=folder python -m experiments.bytes [--bytes 8 16] [--seeds 3] [--data sift]
 
-Rows are the paper's streams, queries are rows of it. All bytes that are stored per row count, but
-not the id. Every contestant is fitted on the same 5,000 rows, drawn uniformly from the stream; the
-signs learn from all of them, one row after the other, as they do in use. FAISS PQ and OPQ want a
-number of columns that the bytes divide: rows are padded with columns of zeros, which change no
-distance.
+Rows are the paper's streams. Queries are rows that were taken out of them: they are neither among
+the rows searched nor among those fitted to. All bytes that are stored per row count, but not the
+id. Learners see the stream once and keep a uniform sample of 5,000 rows; FAISS is trained on the
+same sample. FAISS PQ and OPQ want a number of columns that the bytes divide: rows are padded with
+columns of zeros, which change no distance. RaBitQ has one length, a bit per column and 8 bytes; it
+stands in a line of its own, beside our codes of as many bytes.
+
+Refined codes have half of their bytes as sign bits (at most 64 bits), rank 300 candidates by
+Hamming distance, and have the features that `method="auto"` chooses.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
@@ -18,10 +23,20 @@ from numpy.typing import NDArray
 
 import streambits as sb
 from paper import datasets
-from streambits.model.quantiser import ProductQuantiser
 
-SAMPLE, QUERIES, K = 5000, 300, 10
+QUERIES, K, CANDIDATES = 300, 10, 300
+FIRST = 5000  # rows from which landmarks are drawn, and features chosen
 Rows = NDArray[np.float32]
+Found = NDArray[np.int64]
+
+
+class Task(NamedTuple):
+    """rows: to be searched; sample: of them; queries; seed."""
+
+    rows: Rows
+    sample: Rows
+    queries: Rows
+    seed: int
 
 
 def nearest(queries: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -35,81 +50,127 @@ def recall(found: NDArray[np.intp], truth: NDArray[np.intp]) -> float:
     return float(np.mean(shared)) / K
 
 
-def product(rows: Rows, sample: Rows, asked: Rows, count: int) -> NDArray[np.intp]:
-    quantiser = ProductQuantiser.fit(sample, count)
-    return nearest(asked.astype(np.float64), quantiser.decode(quantiser.encode(rows)))
+def learned(settings: sb.Settings, task: Task) -> tuple[sb.Coder, sb.HammingIndex]:
+    """The coder of the whole stream, and an index of its codes."""
+    coder = settings.learner([task.rows[:FIRST]]).learn(task.rows).coder()
+    index = sb.HammingIndex(coder.bits)
+    index.add(coder.encode(task.rows))
+    return coder, index
 
 
-def signs(build: Callable[..., sb.Learner], *, real: bool) -> Callable[..., NDArray[np.intp]]:
+def product(task: Task, count: int) -> Found:
+    settings = sb.Settings(method="product", refine=count, epochs="never", seed=task.seed)
+    coder, index = learned(settings, task)
+    return index.search(coder.queries(task.queries), K).ids
+
+
+def refined(method: str, candidates: int | str = CANDIDATES) -> Callable[[Task, int], Found]:
+    def search(task: Task, count: int) -> Found:
+        half = min(count // 2, 8)
+        settings = sb.Settings(
+            8 * half, method, refine=count - half, epochs="never", seed=task.seed
+        )
+        coder, index = learned(settings, task)
+        return index.search(coder.queries(task.queries), K, candidates=candidates).ids
+
+    return search
+
+
+def signs(method: str, *, real: bool) -> Callable[[Task, int], Found]:
     """Codes of 8 bits per byte, searched by bits or by the real values of the queries."""
 
-    def search(rows: Rows, sample: Rows, asked: Rows, count: int) -> NDArray[np.intp]:
-        learner = build(sample[: min(500, len(sample))], 8 * count)
-        coder = learner.learn(rows).coder()
-        index = sb.HammingIndex(8 * count)
-        index.add(coder.encode(rows))
-        queries = coder.project(asked) if real else coder.encode(asked)
-        return index.search(queries, K).ids
+    def search(task: Task, count: int) -> Found:
+        settings = sb.Settings(8 * count, method, epochs="never", seed=task.seed)
+        coder, index = learned(settings, task)
+        asked = coder.project(task.queries) if real else coder.encode(task.queries)
+        return index.search(asked, K).ids
 
     return search
 
 
-def from_faiss(name: str) -> Callable[..., NDArray[np.intp]]:
-    def search(rows: Rows, sample: Rows, asked: Rows, count: int) -> NDArray[np.intp]:
-        padding = ((0, 0), (0, -rows.shape[1] % count))
-        rows, sample, asked = (np.pad(part, padding) for part in (rows, sample, asked))
-        index = faiss.index_factory(rows.shape[1], name.format(count))
-        index.train(sample)
-        index.add(rows)
-        found: NDArray[np.intp] = index.search(asked, K)[1]
-        return found
+def from_faiss(name: str) -> Callable[[Task, int], Found]:
+    def search(task: Task, count: int) -> Found:
+        padding = ((0, 0), (0, -task.rows.shape[1] % count))
+        rows, sample, asked = (np.pad(part, padding) for part in task[:3])
+        return answers(faiss.index_factory(rows.shape[1], name.format(count)), rows, sample, asked)
 
     return search
 
 
-CONTESTANTS: dict[str, Callable[..., NDArray[np.intp]]] = {
+def rabitq(task: Task, count: int) -> Found:
+    if count != rabitq_bytes(task.rows.shape[1]):
+        raise sb.errors.InputError("RaBitQ has one length")
+    index: Any = faiss.index_factory(task.rows.shape[1], "RR,RaBitQ")
+    own: Any = faiss.downcast_index(index.index)
+    own.qb = 0  # queries stay as they are: its best ranking
+    return answers(index, *task[:3])
+
+
+def answers(index: faiss.Index, rows: Rows, sample: Rows, asked: Rows) -> Found:
+    index.train(sample)
+    index.add(rows)
+    found: Found = index.search(asked, K)[1]
+    return found
+
+
+def rabitq_bytes(columns: int) -> int:
+    return -(-columns // 8) + 8
+
+
+CONTESTANTS: dict[str, Callable[[Task, int], Found]] = {
     "product (ours)": product,
+    "refined, 300 candidates (ours)": refined("auto"),
+    "refined, all (ours)": refined("auto", "all"),
     "FAISS PQ": from_faiss("PQ{}x8"),
     "FAISS OPQ": from_faiss("OPQ{0},PQ{0}x8"),
-    "ssbc, Hamming": signs(sb.ssbc, real=False),
-    "ssbc, real-valued": signs(sb.ssbc, real=True),
-    "itq, real-valued": signs(sb.methods.itq, real=True),
+    "FAISS RaBitQ": rabitq,
+    "ssbc, Hamming": signs("ssbc", real=False),
+    "ssbc, real-valued": signs("ssbc", real=True),
 }
 
 
-def measure(name: str, count: int, seed: int) -> Iterator[tuple[str, float]]:
-    """The recall of each contestant on one stream; NaN where it has no such code."""
-    _, stream = datasets.stream(name, *datasets.SIZES[name], seed=seed)
-    rows = np.ascontiguousarray(stream, np.float32)
-    rng = np.random.default_rng(seed)
-    sample = rows[rng.choice(len(rows), min(SAMPLE, len(rows)), replace=False)]
-    asked = rows[rng.choice(len(rows), QUERIES, replace=False)]
+def task_of(name: str, seed: int) -> tuple[Task, NDArray[np.intp]]:
+    """A stream, and the true neighbours of its queries."""
+    stream = datasets.stream(name, *datasets.SIZES[name], seed=seed).rows
+    drawn = np.random.default_rng(seed).permutation(len(stream))
+    asked, rows = (
+        np.ascontiguousarray(stream[places], np.float32)
+        for places in (drawn[:QUERIES], np.sort(drawn[QUERIES:]))
+    )
+    learner = sb.Settings(method="product", epochs="never", seed=seed).learner([rows[:FIRST]])
+    sample = np.ascontiguousarray(learner.learn(rows).sample, np.float32)
     truth = nearest(asked.astype(np.float64), rows.astype(np.float64))
-    for contestant, search in CONTESTANTS.items():
+    return Task(rows, sample, asked, seed), truth
+
+
+def measure(name: str, count: int | None, seed: int) -> list[float]:
+    """The recall of each contestant on one stream; NaN where it has no such code."""
+    task, truth = task_of(name, seed)
+    size = rabitq_bytes(task.rows.shape[1]) if count is None else count
+    found = [float(size)]
+    for search in CONTESTANTS.values():
         try:
-            yield contestant, recall(search(rows, sample, asked, count), truth)
-        except sb.errors.InputError:  # more bits than columns
-            yield contestant, float("nan")
+            found.append(recall(search(task, size), truth))
+        except sb.errors.InputError:  # it has no codes of this length
+            found.append(float("nan"))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, nargs="*", default=[8, 16])
+    parser.add_argument("--rabitq", action="store_true", help="also at the length of RaBitQ")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--data", nargs="*", default=["uniform", "covtype", "cbm", "dsads", "sift"])
+    parser.add_argument("--data", nargs="*", default=list(datasets.SIZES))
     options = parser.parse_args()
     print("| data | bytes |", " | ".join(CONTESTANTS), "|")
     print("|---|---:|" + "---:|" * len(CONTESTANTS))
     for name in filter(datasets.available, options.data):
-        for count in options.bytes:
-            found = [dict(measure(name, count, seed)) for seed in range(options.seeds)]
-            means = [np.mean([one[contestant] for one in found]) for contestant in CONTESTANTS]
-            print(
-                f"| {name} | {count} |",
-                " | ".join(f"{mean:.3f}" for mean in means),
-                "|",
-                flush=True,
-            )
+        for count in (*options.bytes, *([None] if options.rabitq else [])):
+            found = [measure(name, count, seed) for seed in range(options.seeds)]
+            size, *means = np.mean(found, axis=0)
+            cells = ("-" if np.isnan(mean) else f"{mean:.3f}" for mean in means)
+            print(f"| {name} | {size:.0f} |", " | ".join(cells), "|", flush=True)
 
 
 if __name__ == "__main__":

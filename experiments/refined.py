@@ -3,11 +3,12 @@
     STREAMBITS_DATA=folder python -m experiments.refined [--seeds 3] [--data sift] [--method ssbc]
 
 R10@10: the share of the true ten nearest among the first ten answers, for 300 rows that are held
-out. 64 sign bits and 8 bytes of refinement, 300 candidates by Hamming distance in every epoch. A
-learner is built from the first 5,000 rows, as in a job.
+out. 64 sign bits and 8 bytes of refinement, 300 candidates by Hamming distance in every epoch.
+Landmarks come from the first 5,000 rows, as in a job.
 
 end       the whole stream learned, then encoded by the last coder
-online    every row encoded before it is learned (`encode_online`), over `end`
+online    the first 5,000 rows learned, then every row encoded before it is learned
+          (`encode_online`), over `end`
 sorted    the same, rows sorted along their first principal component, over `online`
 epochs    a new epoch after each quarter of the stream, over all rows encoded by the last coder;
           the stream shuffled, and sorted
@@ -76,10 +77,10 @@ def at_the_end(settings: sb.Settings, given: Task) -> float:
 
 
 def online(settings: sb.Settings, given: Task) -> tuple[float, int]:
-    learner, coders, index = new(settings, given)
+    coders, index = sb.CoderSet(), sb.HammingIndex(settings.bits)
     stream = zip(blocks(given.ids[:, None], BATCH), blocks(given.rows, BATCH), strict=True)
     batches = ((ids[:, 0], rows) for ids, rows in stream)
-    for ids, codes in sb.encode_online(learner, batches, coders=coders):
+    for ids, codes in sb.encode_online(settings, batches, coders=coders):
         index.add(codes, ids)
     return given.recall(coders, index), len(index.epochs)
 

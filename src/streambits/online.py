@@ -14,6 +14,7 @@ from streambits._arrays import Array, CheckedRows, as_count, as_rows, to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.index import HammingIndex
+from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch, batches
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
@@ -77,6 +78,54 @@ class OnlineEncoder:
         self.out_of_reach = 0  # rows that came so far from every landmark of their time
         self.coder = learner.last_coder or learner.coder()
 
+    @classmethod
+    def start(
+        cls,
+        settings: Settings,
+        first: list[RowBatch],
+        *,
+        on_refresh: Callable[[Coder, Coder], None] | None = None,
+        coders: CoderSet | None = None,
+    ) -> tuple["OnlineEncoder", Iterator[CodeBatch]]:
+        """Begin a stream with the rows that have waited for landmarks.
+
+        The first `settings.gathered` of them are learned, and then encoded by a coder that knows
+        them: the codes of a stream are as good at its beginning as later.
+
+        Parameters
+        ----------
+        settings : Settings
+        first : list of RowBatch
+            With `settings.gathered` rows or more, or all of a shorter stream.
+        on_refresh, coders
+            As for the constructor.
+
+        Returns
+        -------
+        encoder : OnlineEncoder
+            For the rows that follow.
+        codes : iterator of CodeBatch
+            Of these rows; to be read to its end before others are encoded.
+        """
+        waiting = first_rows([batch.rows for batch in first], settings.gathered)
+        learner = settings.learner(waiting)
+        rows = as_rows(np.concatenate(waiting), like=learner.features.like)
+        learner.learn(CheckedRows(rows))
+        encoder = cls(learner, refresh=settings.refresh, on_refresh=on_refresh, coders=coders)
+        codes = encoder.coder.encode(CheckedRows(rows), warn=False)
+        encoder._record(rows, codes)
+        return encoder, encoder._first_batches(first, codes)
+
+    def _first_batches(self, first: list[RowBatch], codes: Codes) -> Iterator[CodeBatch]:
+        """The codes of batches, of which the first rows have some."""
+        for ids, rows, *_ in first:
+            done = min(len(ids), len(codes))
+            if done:
+                yield CodeBatch(ids[:done], codes[:done])
+            if done < len(ids):
+                yield from self.batch(ids[done:], rows[done:])
+            codes = codes[done:]
+
     def encode(self, rows: Array) -> Iterator[Codes]:
         """Encode and learn rows.
 
@@ -102,14 +151,17 @@ class OnlineEncoder:
             check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
             codes = learner.learn_and_encode(CheckedRows(rows[: min(left, check), :]), self.coder)
             done = len(codes)
-            self.out_of_reach += int(self.coder.out_of_reach(rows[:done, :], codes).sum())
-            if self.coders is not None:
-                self.coders.record(self.coder, CheckedRows(rows[:done, :]), codes)
+            self._record(rows[:done, :], codes)
             rows = rows[done:, :]
             due = done == left or learner.epoch != self.coder.epoch
             if due or (done == check and learner.has_moved):
                 self._renew_coder()
             yield codes
+
+    def _record(self, rows: Array, codes: Codes) -> None:
+        self.out_of_reach += int(self.coder.out_of_reach(rows, codes).sum())
+        if self.coders is not None:
+            self.coders.record(self.coder, CheckedRows(rows), codes)
 
     def _renew_coder(self) -> None:
         learner = self.learner
@@ -166,7 +218,7 @@ def until_refresh(seen: int, refresh: str | int) -> int:
 
 
 def encode_online(
-    learner: Learner,
+    learner: Learner | Settings,
     stream: Iterable[Any],
     *,
     refresh: str | int = "auto",
@@ -177,8 +229,11 @@ def encode_online(
 
     Parameters
     ----------
-    learner, refresh, on_refresh, coders
-        As for `OnlineEncoder`, which this is a loop over.
+    learner : Learner or Settings
+        With `Settings`, the first `settings.gathered` rows wait until landmarks are drawn from
+        them, and are learned and then encoded (`OnlineEncoder.start`), as in a job.
+    refresh, on_refresh, coders
+        As for `OnlineEncoder`, which this is a loop over; settings have a `refresh` of their own.
     stream : iterable
         Row arrays, pairs (ids, rows) or row batches.
 
@@ -186,10 +241,43 @@ def encode_online(
     ------
     CodeBatch
         One per batch, or more where an epoch ends in it.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).random((8000, 8), dtype=np.float32)
+    >>> stream = [rows[:6000], rows[6000:]]
+    >>> [codes for ids, codes in encode_online(Settings(bits=8, refine=2), stream)]
+    [Codes(5000 x 8 bits + 2 bytes, epoch 0), Codes(1000 x 8 bits + 2 bytes, epoch 0),
+     Codes(2000 x 8 bits + 2 bytes, epoch 0)]
     """
-    online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
+    online: OnlineEncoder | None = None
+    if isinstance(learner, Learner):
+        online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
+    first: list[RowBatch] = []
     for batch in batches(stream):
-        yield from online.batch(batch.ids, batch.rows)
+        if online is not None:
+            yield from online.batch(batch.ids, batch.rows)
+            continue
+        assert isinstance(learner, Settings)
+        first.append(batch)
+        if sum(len(one.ids) for one in first) >= learner.gathered:
+            online, codes = OnlineEncoder.start(
+                learner, first, on_refresh=on_refresh, coders=coders
+            )
+            yield from codes
+    if online is None and first:
+        assert isinstance(learner, Settings)
+        yield from OnlineEncoder.start(learner, first, on_refresh=on_refresh, coders=coders)[1]
+
+
+def first_rows(parts: list[NDArray[Any]], count: int) -> list[NDArray[Any]]:
+    """The first `count` rows of several arrays, in arrays."""
+    found = []
+    for rows in parts:
+        if count > 0:
+            found.append(to_numpy(as_rows(rows))[:count])
+        count -= len(rows)
+    return found
 
 
 def _by_epoch(ids: NDArray[np.int64], parts: list[Codes]) -> Iterator[CodeBatch]:

@@ -25,7 +25,7 @@ from paper.measure import Cell
 from streambits.cli import app as cli
 from streambits.cli import config, tune
 from streambits.errors import StreambitsError
-from streambits.io.codes import faiss, save_index
+from streambits.io.codes import faiss, open_sink, save_index
 from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
@@ -38,6 +38,11 @@ SINKS = {  # of jobs, by kind
     "npy": "npy:out",
     "index": "out.index",
     "faiss": "out.faiss",
+}
+REFINED = {  # sinks of refined codes, and their files
+    "parquet:parts": ("/part-000000.parquet",),
+    "jsonl:codes.jsonl": ("",),
+    "npy:arrays": ("/codes.npy", "/refinements.npy", "/.digests"),
 }
 PLACES = ("out", "out.jsonl", "out.index", "out.faiss", "job/codes")  # where jobs put codes
 
@@ -164,6 +169,20 @@ def contents_of_faiss(path, _):
     return _contents(faiss.read_faiss(path, bits=BITS))
 
 
+def contents_of_product_codes(path, _):
+    """In a file of FAISS, with what they stand for."""
+    found = faiss.read_faiss(path)
+    decoded = found.coder.decode(found.index.get(range(300)))
+    return _contents(found.index) + hashlib.sha256(decoded.tobytes()).hexdigest()
+
+
+def contents_of_refined(_, file):
+    """Batch by batch, and by an index."""
+    found = sb.open_codes(file.partition("/")[0], bits=BITS)
+    each = "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in found)
+    return each + _contents(found.index())
+
+
 def inspected(_, file):
     return verb("inspect", file.partition("/")[0], "--json")
 
@@ -240,6 +259,7 @@ def _is_whole(path):
 ASKED = (
     *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index, changed_index),
     *(contents_of_codes, contents_of_parquet, contents_of_faiss, inspected, inspected_file),
+    *(contents_of_refined, contents_of_product_codes),
     *(job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
     *(answers_otherwise, raises_otherwise, dies, hangs),
 )
@@ -249,8 +269,12 @@ QUESTIONS = {function.__name__: function for function in ASKED}
 
 
 def _text(codes):
-    packed = hashlib.sha256(codes.packed.tobytes()).hexdigest()[:16]
-    return f"{len(codes)} of {codes.bits} bits, epoch {codes.epoch}: {packed}; "
+    held = codes.packed.tobytes() + (
+        b"" if codes.refinement is None else codes.refinement.tobytes()
+    )
+    lengths = f"{codes.bits} bits and {codes.refine} bytes"
+    digest = hashlib.sha256(held).hexdigest()[:16]
+    return f"{len(codes)} of {lengths}, epoch {codes.epoch}: {digest}; "
 
 
 def _contents(index):
@@ -264,8 +288,9 @@ def build(root):
     """All specimens, each in a folder of its own under `root`."""
     prepare()
     found = []
-    for make in (learners, coders, indexes, codes, unfinished_jobs, finished_jobs, others):
+    for make in (learners, coders, indexes, codes, refined_codes, unfinished_jobs, finished_jobs):
         found += make(root)
+    found += others(root)
     return found
 
 
@@ -346,6 +371,29 @@ def codes(root):
     faiss.write_faiss(index, folder / "codes.faiss")
     asked = ("contents_of_faiss", "contents_of_codes", "inspected_file")
     yield Specimen("FAISS", folder, "codes.faiss", asked)
+
+
+def refined_codes(root):
+    """Codes with refinements, as sinks write them; and codes without sign bits in FAISS."""
+    rng = np.random.default_rng(1)
+    plain = sb.Codes.from_bits(rng.random((300, BITS)) < 0.5)
+    codes = sb.Codes(plain.packed, BITS, 0, rng.integers(0, 256, (300, 3), np.uint8))
+    folder = _folder(root, "refined")
+    for target, files in REFINED.items():
+        kind, _, name = target.partition(":")
+        sink = open_sink(f"{kind}:{folder / name}", BITS, refine=3)
+        sink.write(rng.integers(0, 250, 300), codes)  # some ids come twice
+        sink.close()
+        for file in files:
+            asked = ("contents_of_refined",)
+            yield Specimen(f"refined codes, {kind}", folder, f"{name}{file}", asked)
+    learner = sb.Learner(sb.features.Linear(rows()[0]), sb.sketches.Gram(COLUMNS), bits=0, refine=3)
+    coder = learner.learn(rows()).coder()
+    index = sb.HammingIndex(0, refine=3)
+    index.add(coder.encode(rows(300)))
+    faiss.write_faiss(index, folder / "codes.faiss", coder)
+    asked = ("contents_of_product_codes",)
+    yield Specimen("product codes, FAISS", folder, "codes.faiss", asked)
 
 
 def unfinished_jobs(root):

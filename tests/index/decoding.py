@@ -11,7 +11,7 @@ from streambits.model.coder import Coder
 
 METRICS = ("euclidean", "inner", "cosine")
 BITS = (0, 5, 64, 70)
-WIDTH = 12
+WIDTH = 24  # columns, more than a screen has directions
 everything = pytest.mark.parametrize("bits", BITS)
 
 

@@ -214,6 +214,8 @@ def test_product_indexes_of_faiss_are_searched_here(factory, data):
     assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
     places = np.searchsorted(ids, near)
     assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+    hits = index.search(coder.queries(queries), 10)
+    assert np.allclose(np.square(hits.distances), wanted)
     same = (coder.encode(data).refinement == codes.refinement).all(axis=1)
     assert same.mean() > 0.99  # but for rounding
 
@@ -240,6 +242,10 @@ def test_with_rows_the_errors_of_codes_of_faiss_are_bounded(data):
     assert (errors <= bounds).all()
     assert (bounds - errors).max() < errors.max() / 100
     new = data[:50] + 1
+    hits = index.search(coder.queries(new), 10, exact=data)
+    _, every = nearest(data.astype(float), new)
+    assert np.array_equal(hits.ids, np.argsort(every, axis=1, kind="stable")[:, :10])
+    assert np.median(hits.reads) < 1500
     far = coder.encode(new)
     assert (
         np.linalg.norm(new - coder.decode(far), axis=1) <= coder.refinement.bounds(far.refinement)

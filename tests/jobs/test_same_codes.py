@@ -7,6 +7,8 @@ import pytest
 
 import streambits as sb
 from streambits.io.codes.parquet import read_codes
+from streambits.model.batches import RowBatch
+from streambits.online import OnlineEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
@@ -15,19 +17,24 @@ SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]
 
 def held(folder):
     """id: (epoch, code)."""
+    return collected(read_codes(folder))
+
+
+def collected(batches):
     return {
         key: (codes.epoch, code.tobytes())
-        for ids, codes in read_codes(folder)
+        for ids, codes in batches
         for key, code in zip(ids.tolist(), codes.packed, strict=True)
     }
 
 
-def online(learner, rows, coders, refresh=700):
-    found = {}
-    for ids, codes in sb.encode_online(learner, [rows], refresh=refresh, coders=coders):
-        for key, code in zip(ids.tolist(), codes.packed, strict=True):
-            found[key] = (codes.epoch, code.tobytes())
-    return found
+def online(settings, rows, coders):
+    """Codes by `encode_online`, and the learner of the same loop."""
+    first = [RowBatch(np.arange(len(rows)), rows)]
+    encoder, batches = OnlineEncoder.start(settings, first, coders=coders)
+    found = collected(batches)
+    assert found == collected(sb.encode_online(settings, [rows]))
+    return found, encoder.learner
 
 
 @pytest.mark.parametrize("epochs", ["auto", "never", "1536"])
@@ -36,12 +43,13 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--epochs", epochs]
     jobs.whole([*command, "--out", tmp_path / "job"])
-    landmarks = sb.reservoir([rows[:400]], 40)
     policy = int(epochs) if epochs.isdecimal() else epochs
-    learner, coders, alone = sb.ssbc(landmarks, 8, epochs=policy), sb.CoderSet(), tmp_path / "alone"
+    settings = sb.Settings(8, n_landmarks=40, refresh=700, epochs=policy)
+    coders, alone = sb.CoderSet(), tmp_path / "alone"
     alone.mkdir()
     coders.store_in(alone, sb.load, sb.save)
-    assert held(tmp_path / "job" / "codes") == online(learner, rows, coders)
+    codes, learner = online(settings, rows, coders)
+    assert held(tmp_path / "job" / "codes") == codes
     sb.save(coders, alone / "coders.safetensors")
     files = {file.relative_to(alone) for file in alone.rglob("*.safetensors")}
     assert len(files) == 1 + learner.epoch
@@ -59,8 +67,10 @@ def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parq
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
     jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
-    learner, wanted, ends = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="never"), [], [0]
-    ends += [500, 1000, 2000, 4000, 8000, len(rows)]
+    settings = sb.Settings(8, n_landmarks=40, epochs="never")
+    learner = settings.learner([rows[:400]]).learn(rows[:400])  # these have waited for landmarks
+    wanted = [code.tobytes() for code in learner.coder().encode(rows[:400]).packed]
+    ends = [400, 500, 1000, 2000, 4000, 8000, len(rows)]
     assert len(rows) < 16_000
     for start, end in itertools.pairwise(ends):
         wanted += [code.tobytes() for code in learner.coder().encode(rows[start:end]).packed]
@@ -77,9 +87,9 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
     jobs.whole([*command, "--out", tmp_path / "job"])
-    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="auto")
     coders = sb.CoderSet()
-    assert held(tmp_path / "job" / "codes") == online(learner, rows, coders, "auto")
+    codes, learner = online(sb.Settings(8, n_landmarks=40), rows, coders)
+    assert held(tmp_path / "job" / "codes") == codes
     model = sb.load(tmp_path / "job" / "model.safetensors")
     assert fingerprint(model) == fingerprint(learner.with_coder(coders.newest))
 
@@ -90,8 +100,8 @@ def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
     as_parquet(tmp_path / "rows.parquet", rows)
     command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--method", method]
     jobs.whole([*command, "--out", tmp_path / "job"])
-    learner = sb.methods.METHODS[method](sb.reservoir([rows[:400]], 40), 8)
-    assert held(tmp_path / "job" / "codes") == online(learner, rows, sb.CoderSet())
+    settings = sb.Settings(8, method, n_landmarks=40, refresh=700)
+    assert held(tmp_path / "job" / "codes") == online(settings, rows, sb.CoderSet())[0]
 
 
 def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
@@ -99,7 +109,7 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
     as_parquet(tmp_path / "rows.parquet", rows)
     settings = ["--bits", 8, "--n-landmarks", 40, "--epochs", "never", "--quiet"]
     jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
-    learner = sb.ssbc(sb.reservoir([rows[:400]], 40), 8, epochs="never").learn(rows)
+    learner = sb.Settings(8, n_landmarks=40, epochs="never").learner([rows[:400]]).learn(rows)
     for model in ("job", "job/model.safetensors"):
         name = f"codes-{model.replace('/', '-')}"
         command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--quiet"]

@@ -1,10 +1,13 @@
 """Rows as a few bytes, and back."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from streambits.errors import InputError
 from streambits.model.quantiser import ProductQuantiser, bits_by_variance, deal
@@ -28,6 +31,96 @@ def test_every_byte_is_the_nearest_centre_of_its_group():
         centres = QUANTISER.centres[start:end, : QUANTISER.counts[group]].T
         far = cdist(values[:, start:end], centres)
         np.testing.assert_allclose(far[np.arange(len(far)), codes[:, group]], far.min(axis=1))
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    exponent=st.integers(-120, 120),
+    far=st.integers(0, 14),
+    offset=st.sampled_from([0.0, 1.0, 1e4]),
+)
+def test_codes_are_those_of_double_precision(seed, exponent, far, offset):
+    """Centres of any scale and place, some close together, some equal; rows near and far away."""
+    rng, scale = np.random.default_rng(seed), 2.0**exponent
+    starts, counts = np.array([0, 1, 4, 4, 9]), np.array([256, 200, 1, 2])
+    centres = (rng.standard_normal((9, 256)) + offset) * scale
+    centres[:, 100:150] = centres[:, 50:100] * (1 + 1e-9 * rng.random(50))
+    centres[:, 150:180] = centres[:, 20:50]
+    quantiser = ProductQuantiser(np.zeros(9), np.eye(9), starts, centres, counts)
+    rows = rng.standard_normal((40, 9)) * scale * 10.0**far
+    rows[:20] = centres[:, rng.integers(0, 180, 20)].T
+    codes = quantiser.encode(rows)
+    for group, (start, end) in enumerate(pairwise(starts)):
+        own = centres[start:end, : counts[group]]
+        squares = np.zeros((40, counts[group]))
+        for axis in range(end - start):
+            squares += (rows[:, start + axis, None] - own[axis]) ** 2
+        np.testing.assert_array_equal(codes[:, group], squares.argmin(axis=1))
+
+
+def test_values_along_the_axes_have_the_codes_of_their_rows():
+    relative = ROWS - QUANTISER.mean
+    lengths = np.linalg.norm(relative, axis=1)
+    codes, doubtful = QUANTISER.assign_values(relative @ QUANTISER.axes, lengths)
+    np.testing.assert_array_equal(codes[~doubtful], QUANTISER.encode(ROWS)[~doubtful])
+    assert doubtful.mean() < 0.01
+
+
+def histograms(count=2000):
+    """48 columns, six by six with nothing in common; each six near one of a few corners."""
+    rng = np.random.default_rng(1)
+    corners = 4 * rng.integers(0, 2, (8, 100, 6))
+    parts = [own[rng.integers(0, 100, count)] for own in corners]
+    return np.concatenate(parts, axis=1) + rng.normal(0, 0.3, (count, 48))
+
+
+def images(count=2000):
+    """60 columns of which some in the middle vary most, each like its neighbours."""
+    rng = np.random.default_rng(2)
+    noise = rng.standard_normal((count, 64))
+    smooth = noise[:, :60] + noise[:, 1:61] + noise[:, 2:62]
+    return smooth * np.exp(-np.square((np.arange(60) - 30) / 9))
+
+
+@pytest.mark.parametrize(
+    "rows", [ROWS, histograms(), images()], ids=["turned", "corners", "middle"]
+)
+@pytest.mark.parametrize("count", [1, 4, 16, 64])
+def test_axes_are_orthonormal_and_in_groups(rows, count):
+    quantiser = ProductQuantiser.fit(rows, count)
+    axes = quantiser.axes
+    np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-12)
+    assert (quantiser.starts[0], quantiser.starts[-1]) == (0, axes.shape[1])
+    assert (np.diff(quantiser.starts) >= 0).all()
+    assert quantiser.centres.shape == (axes.shape[1], 256)
+    assert quantiser.n_bytes == count
+
+
+def test_groups_of_columns_are_found_where_columns_belong_together():
+    rows = histograms()
+    quantiser = ProductQuantiser.fit(rows, 8)
+    decoded = quantiser.decode(quantiser.encode(rows))
+    assert np.square(decoded - rows).sum() < 0.05 * np.square(rows - rows.mean(axis=0)).sum()
+
+
+def test_dense_rows_err_less():
+    """Half of the rows lie a hundred times closer together, and get their share of the centres."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 2)) * np.repeat([1.0, 0.01], 1500)[:, None]
+    quantiser = ProductQuantiser.fit(rows, 1)
+    errors = np.square(quantiser.decode(quantiser.encode(rows)) - rows).sum(axis=1)
+    assert errors[1500:].mean() < 0.2 * np.square(rows[1500:]).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("rows", [ROWS, histograms()], ids=["turned", "corners"])
+def test_a_fit_depends_on_its_seed_and_on_no_threads(rows):
+    with threadpool_limits(1):
+        first = ProductQuantiser.fit(rows, 4, seed=3)
+    with threadpool_limits(2):
+        second = ProductQuantiser.fit(rows, 4, seed=3)
+    for name, array in first.state().items():
+        np.testing.assert_array_equal(array, second.state()[name])
+    assert not np.array_equal(first.centres, ProductQuantiser.fit(rows, 4, seed=4).centres)
 
 
 @given(cuts=st.lists(st.integers(1, len(ROWS) - 1), max_size=6))
@@ -92,8 +185,10 @@ def test_bits_are_shared_out(variances, total):
         np.random.default_rng(0).random((300, 5)),
         1e-30 * np.random.default_rng(0).random((600, 2)),
         1e30 * np.random.default_rng(0).random((600, 2)),
+        np.random.default_rng(0).standard_normal((1500, 4)) ** 15,
+        np.random.default_rng(0).integers(0, 2, (1500, 4)) + 1e6 * np.eye(1500, 4),
     ],
-    ids=["zeros", "one", "few", "two", "levels", "tiny", "huge"],
+    ids=["zeros", "one", "few", "two", "levels", "tiny", "huge", "outliers", "equal"],
 )
 def test_samples_of_any_kind(rows):
     quantiser = ProductQuantiser.fit(rows, 3)

@@ -1,5 +1,7 @@
 """What sign bits leave over, as bytes, and codes that decode."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -213,3 +215,86 @@ def test_a_state_whose_arrays_do_not_fit_is_refused(name):
     state = CODER.refinement.state()
     with pytest.raises(ValueError, match=name):
         Refinement.from_state(state | {name: state[name][:-1]})
+
+
+FAR_ROWS = np.concatenate(
+    [ROWS[:600], 8 * ROWS[600:700] - 21, np.roll(ROWS, 1, axis=1)[700:900] * 3]
+)
+FAR_CODERS = {
+    bits: sb.Learner(
+        sb.features.Linear.around(ROWS),
+        sb.sketches.Gram(10),
+        bits=bits,
+        refine=6,
+        certified=True,
+        sample=3000,
+    )
+    .learn(ROWS)
+    .coder()
+    for bits in (0, 8)
+}
+
+
+@pytest.mark.parametrize("bits", FAR_CODERS)
+def test_rows_beyond_the_centres_are_encoded_at_their_own_scale(bits):
+    coder = FAR_CODERS[bits]
+    codes = coder.encode(FAR_ROWS)
+    far = coder.refinement.is_far(codes.refinement)
+    assert not far[:600].any()
+    assert far[600:].mean() > 0.9
+    spread = np.linalg.norm(FAR_ROWS - ROWS.mean(axis=0), axis=1)
+    found = errors(coder, FAR_ROWS)
+    assert np.median((found / spread)[600:700]) < 0.15
+    assert (found < spread)[far].all()
+    assert (found <= coder.refinement.bounds(codes.refinement)).all()
+    without = replace(coder.refinement, far=None)
+    plain = sb.Coder(coder.features, coder.projection, 0, without)
+    assert (found <= errors(plain, FAR_ROWS) + 1e-9).all()
+    for start in (0, 595, 698, 890):  # a row has the same bytes in any batch
+        assert coder.encode(FAR_ROWS[start : start + 7]) == codes[start : start + 7]
+
+
+@pytest.mark.parametrize("bits", FAR_CODERS)
+@pytest.mark.parametrize("metric", ["euclidean", "inner", "cosine"])
+def test_a_search_ranks_rows_beyond_the_centres_by_what_they_decode_to(bits, metric):
+    coder, asked = FAR_CODERS[bits], (FAR_ROWS[::45] + np.float32(0.1)).astype(np.float64)
+    index = sb.HammingIndex(bits)
+    index.add(coder.encode(FAR_ROWS))
+
+    def nearest(rows):
+        products = asked @ rows.T
+        lengths = np.linalg.norm(asked, axis=1)[:, None] * np.linalg.norm(rows, axis=1)
+        far = {
+            "euclidean": np.linalg.norm(asked[:, None] - rows, axis=2),
+            "inner": -products,
+            "cosine": 1 - products / lengths,
+        }[metric]
+        return np.sort(far, axis=1)[:, :5]
+
+    hits = index.search(coder.queries(asked), 5, candidates="all", metric=metric)
+    expected = nearest(coder.decode(coder.encode(FAR_ROWS)))
+    np.testing.assert_allclose(hits.distances, expected, rtol=1e-9, atol=1e-9)
+    exact = index.search(coder.queries(asked), 5, metric=metric, exact=FAR_ROWS)
+    np.testing.assert_allclose(
+        exact.distances, nearest(FAR_ROWS.astype(np.float64)), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"centre": np.zeros(3)}, "columns"),
+        ({"widths": np.array([60])}, "arrays of"),
+        ({"unit": 0.0}, "unit 0.0"),
+        ({"reach": None}, "unit"),
+    ],
+)
+def test_components_that_do_not_fit_are_refused(change, complaint):
+    state = FAR_CODERS[8].refinement.state()
+    far = state["far"]
+    if "reach" in change:
+        change = {"reach": -far["reach"]}
+    with pytest.raises(ValueError, match=complaint):
+        Refinement.from_state(state | {"far": far | change})
+    with pytest.raises(ValueError, match="bits in 6 bytes"):
+        Refinement.from_state(state | {"far": far | {"widths": far["widths"] + 9}})

@@ -5,7 +5,10 @@ are. Nothing is kept for it beside the codes: a candidate is decoded where it li
 (`kernels/decode.py`), about 0.2 microseconds for 64 bits and 128 columns.
 """
 
+import weakref
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +22,16 @@ from streambits.kernels.decode import (
     CENTRES,
     CHUNK,
     COSINE,
+    DIRECTIONS,
     EUCLIDEAN,
     HIGH,
     INNER,
     LANES,
     METRICS,
     NEAR,
+    Decoder,
     RefinedCodes,
+    Screen,
     Sources,
     Target,
     measured_at,
@@ -39,6 +45,9 @@ SHARE = 1 << 11  # codes that a thread should decode for the start of it to pay
 PRODUCT_SHARE = 1 << 15  # the same of codes without bits, which are looked up
 EPS = float(np.finfo(np.float64).eps)
 SINGLE = float(np.finfo(np.float32).eps)
+PER_QUERY = ("shift", "along", "squares", "dots", "lengths", "noise", "screened")
+TOP = (1 << 16) - 1  # of numbers of 16 bits
+SHIFTS = np.array([0, 16, 32, 48], np.uint64)  # of four of them in a word
 Rows = NDArray[np.float64]
 Places = NDArray[np.int64]
 
@@ -67,10 +76,15 @@ def target_of(query: RowQuery, metric: str, side: int = NEAR) -> Target:
                 along[i, :columns] = basis.T @ row
                 shift[i, :columns] = centre if kind == COSINE else 0.0
                 squares[i], dots[i] = rest @ rest, row @ (rest if kind == COSINE else origin)
+    screen = _screen(query.refinement)
     noise, radii = np.zeros(len(rows)), np.zeros(CENTRES)
     if side != NEAR:
         noise, radii = _noise(query, lengths, kind)
-    return Target(kind, side, shift, along, squares, dots, lengths, noise, radii)
+    return Target(
+        *(kind, side, shift, along, squares, dots, lengths, noise, radii),
+        screen.start(shift[:, :columns]),
+        screen.doubt,
+    )
 
 
 def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
@@ -93,6 +107,63 @@ def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
     }[kind]
     radii = np.append(query.refinement.radii, np.inf)
     return noise, radii + (unit + SINGLE * query.single) * (reach + radii)
+
+
+class _Screening(NamedTuple):
+    """A screen; directions: (columns, 16) orthonormal; least: (16,) what sums of 0 stand for.
+
+    doubt: what rounding does to distances at most, in the unit of the screen.
+    """
+
+    tables: Screen
+    directions: Rows
+    least: Rows
+    doubt: float
+
+    def start(self, shift: Rows) -> Rows:
+        """Where queries (q, columns) are in the directions, in the unit of the screen."""
+        turned = np.stack([row @ self.directions for row in shift])
+        return -(turned + self.least) / self.tables.unit
+
+
+def _screen(refinement: Refinement) -> _Screening:
+    """The screen of a refinement, made once."""
+    key = id(refinement)
+    held = _screens.get(key)
+    if held is None:
+        with one_blas_thread():
+            held = _screens[key] = _screening(refinement.decoder)
+        weakref.finalize(refinement, _screens.pop, key, None)
+    return held
+
+
+_screens: dict[int, _Screening] = {}
+
+
+def _screening(decoder: Decoder) -> _Screening:
+    """The directions in which decoded rows vary most, if all values of bytes were as likely."""
+    signs, starts, columns = decoder.signs, decoder.starts, decoder.signs.shape[2]
+    if columns <= DIRECTIONS or not len(signs):
+        none = Screen(np.empty((0, 16, 4), np.uint64), np.empty((0, CENTRES, 4), np.uint64), 1.0)
+        return _Screening(none, np.zeros((columns, DIRECTIONS)), np.zeros(DIRECTIONS), 0.0)
+    centres = np.zeros((len(starts) - 1, CENTRES, columns))
+    for g, (low, high) in enumerate(pairwise(starts)):
+        own = decoder.centres[CENTRES * low : CENTRES * high]
+        centres[g, :, low:high] = own.reshape(CENTRES, high - low)
+    parts = [table - table.mean(axis=0) for table in (*signs, *centres)]
+    spread = np.sum([part.T @ part / len(part) for part in parts], axis=0)
+    directions = np.ascontiguousarray(np.linalg.eigh(spread)[1][:, -DIRECTIONS:])
+    tables = [table @ directions for table in (*signs, *centres)]
+    least, most = (
+        np.sum([end(table, axis=0) for table in tables], axis=0) for end in (np.min, np.max)
+    )
+    unit = float((most - least).max()) / (TOP - len(tables)) or 1.0
+    steps = [np.rint((table - table.min(axis=0)) / unit).astype(np.uint64) for table in tables]
+    words = [(table.reshape(-1, 4, 4) << SHIFTS).sum(axis=2, dtype=np.uint64) for table in steps]
+    count = len(signs)
+    screen = Screen(np.stack(words[:count]), np.stack(words[count:]), unit)
+    doubt = (len(tables) + 1) * 0.5 * DIRECTIONS**0.5
+    return _Screening(screen, directions, least, doubt)
 
 
 def rank(
@@ -149,20 +220,20 @@ def _candidates(segments: Sequence[Segment], find: Query, count: int) -> list[So
 
 def highest(segment: Segment, query: RowQuery, places: Places, metric: str) -> Rows:
     """What the distances of places (queries, any) of a segment are at most, (queries, any)."""
-    decoder, target = query.refinement.decoder, target_of(query, metric, HIGH)
-    return np.asarray(measured_at(_codes(segment), decoder, target, places))
+    codes = _codes(segment, query.refinement)
+    return np.asarray(measured_at(codes, target_of(query, metric, HIGH), places))
 
 
-def _codes(segment: Segment) -> RefinedCodes:
-    store = segment.store
-    return RefinedCodes(store.words, store.alive, store.refinement)
+def _codes(segment: Segment, refinement: Refinement) -> RefinedCodes:
+    store, screen = segment.store, _screen(refinement).tables
+    return RefinedCodes(store.words, store.alive, store.refinement, refinement.decoder, screen)
 
 
 def _ranked(
     segment: Segment, refinement: Refinement, target: Target, k: int, sources: Sources
 ) -> tuple[Places, Rows, NDArray[np.bool_]]:
     """Ids and distances of the k nearest of a segment, in no order, and where there are none."""
-    decoder, codes = refinement.decoder, _codes(segment)
+    codes = _codes(segment, refinement)
 
     def work(task: tuple[slice, tuple[int, int]]) -> tuple[Places, Rows]:
         queries, (low, high) = task
@@ -170,7 +241,7 @@ def _ranked(
         if not sources.all:
             some = some._replace(places=sources.places[queries], counts=sources.counts[queries])
         own = _some(target, queries)
-        return nearest_decoded(codes, decoder, own, min(k, high - low), some)  # type: ignore[no-any-return]
+        return nearest_decoded(codes, own, min(k, high - low), some)  # type: ignore[no-any-return]
 
     with one_blas_thread() as workers:
         share = SHARE if segment.bits else PRODUCT_SHARE
@@ -198,8 +269,5 @@ def _shares(
 
 
 def _some(target: Target, which: slice) -> Target:
-    own = {
-        name: getattr(target, name)[which]
-        for name in ("shift", "along", "squares", "dots", "lengths", "noise")
-    }
+    own = {name: getattr(target, name)[which] for name in PER_QUERY}
     return target._replace(**own)

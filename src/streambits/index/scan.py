@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.index.store import Words
-from streambits.kernels.scan import CHUNK, PlacedCodes, nearest_in_span, within_in_span
+from streambits.kernels.scan import (
+    CHUNK,
+    PlacedCodes,
+    first_of,
+    gather_in_span,
+    likely_limits,
+    nearest_in_span,
+    within_in_span,
+)
 
 Places = NDArray[np.int64]
 Distances = NDArray[np.int32]
@@ -24,6 +32,8 @@ FAR = np.int32(np.iinfo(np.int32).max)  # beyond all distances
 SHARE = 1 << 16  # words a thread should have for the start of it to pay
 CANDIDATES = 1 << 21  # kept at a time over all queries of a group
 GROUP = 128  # queries that pass over a chunk together
+MANY, SPARSE = 512, 8  # k from which hits are gathered, if there are so many times as many codes
+ROOM = 4  # times k that are gathered at most, for distances are whole numbers
 
 
 class ScanTask(NamedTuple):
@@ -60,12 +70,46 @@ def scan_nearest(
     """
     step = max(1, min(GROUP, CANDIDATES // k))
     whole = scan_task(words, alive, end, queries, k, limits=limits)
+    many = limits is None and k >= MANY and end >= SPARSE * k
+    find = _many if many else _few
     groups = [
-        scan_tasks([whole._replace(queries=queries[some], limits=whole.limits[some])])[0]
+        find(whole._replace(queries=queries[some], limits=whole.limits[some]))
         for some in (slice(i, i + step) for i in range(0, len(queries), step))
     ]
     places = np.concatenate([np.empty((0, k), np.int64), *(g[0] for g in groups)])
     return places, np.concatenate([np.empty((0, k), np.int32), *(g[1] for g in groups)])
+
+
+def _few(task: ScanTask) -> tuple[Places, Distances]:
+    return scan_tasks([task])[0]
+
+
+def _many(task: ScanTask) -> tuple[Places, Distances]:
+    """The nearest of a task with a large k: all below a likely limit are gathered, then sorted.
+
+    Takes a third of the time of `_few`, which counts while it looks; queries whose limit turns out
+    to be too low or much too high are left to that.
+    """
+    codes, end, queries, k, _ = task
+    limits = likely_limits(codes, end, queries, k)
+
+    def work(span: tuple[int, int]) -> tuple[Places, Distances, Places]:
+        return gather_in_span(codes, span, queries, limits, ROOM * k)  # type: ignore[no-any-return]
+
+    with one_blas_thread() as workers:
+        found = list(ordered_map(work, _spans(codes.words, end, workers)))
+    counts = np.stack([one[2] for one in found])
+    done = (counts < ROOM * k).all(axis=0) & (counts.sum(axis=0) >= k)
+    places, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int32)
+    for q in np.flatnonzero(done):
+        near = [(one[0][q, : one[2][q]], one[1][q, : one[2][q]]) for one in found]
+        gathered = (np.concatenate(side)[None] for side in zip(*near, strict=True))
+        total = counts[:, q].sum(keepdims=True)
+        places[q], distances[q] = first_of(*gathered, total, k, 64 * len(codes.words))
+    if not done.all():
+        rest = task._replace(queries=queries[~done], limits=task.limits[~done])
+        places[~done], distances[~done] = _few(rest)
+    return places, distances
 
 
 def scan_tasks(tasks: Sequence[ScanTask]) -> list[tuple[Places, Distances]]:

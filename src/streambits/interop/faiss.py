@@ -73,7 +73,8 @@ def to_faiss(index: HammingIndex, coder: Coder | None = None) -> Any:
     zeros, in rows and centres, which changes no distance. Its distances are those along the axes of
     the quantiser: what a query has outside of them is the same for all codes, and is not counted.
     So neighbours are those of decoded rows, and squared distances less by the same amount for all
-    answers to a query. All that in single precision.
+    answers to a query. All that in single precision. Rows beyond the centres, which have codes of
+    another kind here, get the nearest centres.
     """
     if len(index.epochs) > 1:
         raise EpochError(
@@ -132,7 +133,12 @@ def _product(index: HammingIndex, refinement: Refinement) -> Any:
     ids = [np.empty(0, np.int64)]
     for some, codes in index.items():
         assert codes.refinement is not None
-        product.add_sa_codes(np.ascontiguousarray(codes.refinement[:, :groups]))
+        numbers = np.array(codes.refinement[:, :groups])
+        far = refinement.is_far(numbers)
+        if far.any():  # FAISS knows centres only
+            there = refinement.decode(codes.packed[far], codes.refinement[far])
+            numbers[far] = quantiser.encode(there - refinement.offset)
+        product.add_sa_codes(numbers)
         ids.append(some)
     faiss.copy_array_to_vector(np.concatenate(ids), named.id_map)
     turned.ntotal = named.ntotal = product.ntotal

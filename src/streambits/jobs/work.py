@@ -14,7 +14,7 @@ from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch
 from streambits.model.coder import Coder, warn_of_reach
 from streambits.model.learner import Learner
-from streambits.online import OnlineEncoder
+from streambits.online import OnlineEncoder, first_rows
 from streambits.storage import load, save
 
 Ids = NDArray[np.int64]
@@ -144,15 +144,15 @@ class Learning:
     def _start(self) -> Iterator[CodeBatch]:
         if not self._first:
             raise InputError("there are no rows that can be used")
-        rows = [batch.rows for batch in self._first]
-        self.learner = self.settings.learner(_first_rows(rows, self.settings.gathered))
-        self._begin(self.learner)
-        for batch in self._first:
-            yield from self._work(self.learner, batch.ids, batch.rows)
+        yield from self._begin(self._first)
         self._first = []
 
-    def _begin(self, learner: Learner) -> None:
-        pass
+    def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
+        """Learn the rows that have waited."""
+        rows = [batch.rows for batch in first]
+        self.learner = self.settings.learner(first_rows(rows, self.settings.gathered))
+        for batch in first:
+            yield from self._work(self.learner, batch.ids, batch.rows)
 
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del ids
@@ -176,7 +176,7 @@ class Learning:
 
 
 class Online(Learning):
-    """Also encodes every row, by the loop of `encode_online`; with one `refresh`, the same codes.
+    """Also encodes every row: the codes of `encode_online` with the same settings.
 
     What encodes queries in an epoch never changes once it is over: it is written once, to a file
     of its own in the folder of the job, before the first checkpoint that names it. So memory,
@@ -196,17 +196,24 @@ class Online(Learning):
         self._online: OnlineEncoder | None = None
         self._keep_epochs, self._retired = keep_epochs, False
 
-    def _begin(self, learner: Learner) -> None:
-        refresh = self.settings.refresh
-        self._online = OnlineEncoder(learner, refresh=refresh, coders=self.coders)
+    def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
+        self._online, codes = OnlineEncoder.start(self.settings, first, coders=self.coders)
+        self.learner = self._online.learner
+        yield from codes
+        self._note()
 
     def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         del learner
         if self._online is not None and len(rows):
             yield from self._online.batch(ids, CheckedRows(rows))
-            self.out_of_reach = self._online.out_of_reach
-            if self._keep_epochs is not None:
-                self._retired |= self.coders.keep_newest(self._keep_epochs)
+            self._note()
+
+    def _note(self) -> None:
+        """What these rows have changed beside the codes."""
+        assert self._online is not None
+        self.out_of_reach = self._online.out_of_reach
+        if self._keep_epochs is not None:
+            self._retired |= self.coders.keep_newest(self._keep_epochs)
 
     def models(self) -> dict[str, Any]:
         more = {"coders": self.coders}
@@ -219,7 +226,8 @@ class Online(Learning):
             self.coders.store_in(folder.path, load, save)
             self.coders.tidy()
         if self.learner is not None:
-            self._begin(self.learner)
+            refresh = self.settings.refresh
+            self._online = OnlineEncoder(self.learner, refresh=refresh, coders=self.coders)
 
     def committed(self) -> None:
         if self._retired:
@@ -230,13 +238,3 @@ class Online(Learning):
         if self.learner is not None:  # coders first: until they are there, a checkpoint is newer
             save(self.coders, folder.coders_file)
             save(self.learner.with_coder(self.coders.newest), folder.model_file)
-
-
-def _first_rows(batches: list[Rows], count: int) -> list[Rows]:
-    """The first `count` rows of batches, in batches."""
-    found = []
-    for rows in batches:
-        if count > 0:
-            found.append(rows[:count])
-        count -= len(rows)
-    return found

@@ -19,6 +19,15 @@ INDEX = np.int32(CENTRES - 1)  # bits of a key that hold the number of a centre
 TINY = 1e-37  # below this, single precision has fewer digits
 
 
+class Group(NamedTuple):
+    """The axes [low, high) of a group, its number of centres, and the scale of its centres."""
+
+    low: int
+    high: int
+    centres: int
+    scale: float
+
+
 class Codebooks(NamedTuple):
     """The centres of all groups.
 
@@ -34,6 +43,13 @@ class Codebooks(NamedTuple):
     narrow: Any
     scales: Any
     longest: Any
+
+
+class WeightedValues(NamedTuple):
+    """values: (n, axes) float64, the axes of a group together; weights: (n,)."""
+
+    values: Any
+    weights: Any
 
 
 def codebooks(
@@ -68,25 +84,28 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     for row in range(values.shape[0]):
         for group in range(len(books.counts)):
             low, high, scale = books.starts[group], books.starts[group + 1], books.scales[group]
+            own = Group(low, high, books.counts[group], scale)
             length = books.longest[group]
             for axis in range(low, high):
                 length += abs(values[row, axis]) * scale
-            limit = np.inf
             if length < REACH:
-                _measure(values[row], books.narrow, low, high, scale, squares)
+                _measure(values[row], books.narrow, own, squares)
                 place = _smallest(bits) & INDEX
                 limit = _limit(squares[place], length, high - low, doubt[row] * scale * scale)
                 if _within(squares, limit) == 1:
                     codes[row, group] = place
                     continue
-            place, sure = _decided(values[row], books, group, squares, limit, doubt[row])
+            else:
+                squares[:], limit = SINGLE(0), SINGLE(0)
+            best, place, second = _decided(values[row], books.centres, own, squares, limit)
             codes[row, group] = place
-            doubtful[row] |= not sure
+            doubtful[row] |= second - best <= doubt[row]
 
 
 @compiled
-def _measure(values: Any, narrow: Any, low: int, high: int, scale: float, squares: Any) -> None:
+def _measure(values: Any, narrow: Any, group: Any, squares: Any) -> None:
     """Squared distances in single precision, two axes at a time."""
+    low, high, scale = group.low, group.high, group.scale
     squares[:] = SINGLE(0)
     for axis in range(low, high - 1, 2):
         first, ours = SINGLE(values[axis] * scale), narrow[axis]
@@ -133,18 +152,59 @@ def _within(squares: Any, limit: Any) -> Any:
 
 @compiled
 def _decided(
-    values: Any, books: Any, group: int, squares: Any, limit: float, doubt: float
-) -> tuple[int, bool]:
-    """The nearest of the centres within the limit, and whether no other is as near as doubted."""
+    values: Any, centres: Any, group: Any, squares: Any, limit: Any
+) -> tuple[float, int, float]:
+    """The nearest of the centres within the limit: its square, its number and the next square."""
     best, place, second = np.inf, 0, np.inf
-    for centre in range(books.counts[group]):
-        if limit < np.inf and squares[centre] > limit:
+    for centre in range(group.centres):
+        if squares[centre] > limit:
             continue
         square = 0.0
-        for axis in range(books.starts[group], books.starts[group + 1]):
-            square += (values[axis] - books.centres[axis, centre]) ** 2
+        for axis in range(group.low, group.high):
+            square += (values[axis] - centres[axis, centre]) ** 2
         if square < best:
             best, second, place = square, best, centre
         elif square < second:
             second = square
-    return place, second - best > doubt
+    return best, place, second
+
+
+@compiled
+def spread(values: Any, weights: Any, draws: Any, chosen: Any) -> None:
+    """Choose places far apart, each drawn by its weighted squared distance from those before.
+
+    values: (width, n), axis by axis; weights: (n,); draws: in [0, 1), one per place; chosen: as
+    many int64, written. Arthur & Vassilvitskii, "k-means++", SODA 2007.
+    """
+    count = len(weights)
+    near, far = np.full(count, np.inf), np.empty(count)
+    sums = np.cumsum(weights)
+    for number, draw in enumerate(draws):
+        place = min(np.searchsorted(sums, draw * sums[-1]), count - 1)
+        chosen[number] = place
+        far[:] = 0.0
+        for own in values:
+            for other in range(count):
+                step = own[other] - own[place]
+                far[other] += step * step
+        total = 0.0
+        for other in range(count):
+            near[other] = min(near[other], far[other])
+            total += weights[other] * near[other]
+            sums[other] = total
+
+
+@compiled
+def gather(rows: Any, codes: Any, starts: Any, totals: Any, sums: Any) -> None:
+    """Add up what is assigned to each centre.
+
+    rows: WeightedValues; codes: (n, groups); totals: (groups, 256) of weights and sums:
+    (axes, 256) of weighted values, added to.
+    """
+    values, weights = rows.values, rows.weights
+    for row in range(len(codes)):
+        for group in range(codes.shape[1]):
+            code = codes[row, group]
+            totals[group, code] += weights[row]
+            for axis in range(starts[group], starts[group + 1]):
+                sums[axis, code] += weights[row] * values[row, axis]

@@ -8,6 +8,9 @@ from streambits.kernels import compiled
 from streambits.kernels.bits import popcount
 
 CHUNK = 1024  # places that stay in the first cache while all queries pass over them
+BLOCK = 64  # of them that are passed over together where none is near
+FAR = np.int16(np.iinfo(np.int16).max)  # beyond all distances
+SAMPLED, APART = 64, 2048  # places in a row that are sampled, and from one row to the next
 
 
 class PlacedCodes(NamedTuple):
@@ -181,6 +184,76 @@ def nearest_in_span(codes: Any, span: tuple[int, int], queries: Any, k: int, lim
             distances[q],
         )
     return places, distances, np.minimum(found.filled, k)
+
+
+@compiled
+def likely_limits(codes: Any, end: int, queries: Any, k: int) -> Any:
+    """For each query a distance below which at least k places are likely to lie, by a sample.
+
+    That is 64 places in a row of every 2048, for places that follow each other may be alike.
+    """
+    most = 64 * len(codes.words)
+    limits, memory = np.empty(len(queries), np.int64), np.empty(SAMPLED, np.int64)
+    for q in range(len(queries)):
+        counts, looked = np.zeros(most + 1, np.int64), 0
+        for low in range(0, end, APART):
+            measured = memory[: min(SAMPLED, end - low)]
+            measure(codes.words, low, queries[q], measured)
+            looked += len(measured)
+            for i in range(len(measured)):
+                counts[measured[i]] += codes.alive[low + i]
+        wanted = k * looked / end
+        wanted += 2 * np.sqrt(wanted)
+        found, limit = 0, 0
+        while limit <= most and found < wanted:
+            found += counts[limit]
+            limit += 1
+        limits[q] = limit
+    return limits
+
+
+@compiled
+def gather_in_span(codes: Any, span: tuple[int, int], queries: Any, limits: Any, room: int) -> Any:
+    """All living places of a span below the limits: places, distances, counts; ascending.
+
+    For many hits, where there is nothing to gain from looking before measuring. What is beyond
+    `room` is left out.
+    """
+    asked, room = len(queries), min(room, span[1] - span[0])
+    counts, memory = np.zeros(asked, np.int64), np.full(CHUNK, FAR, np.int16)
+    places, distances = np.empty((asked, room), np.int64), np.empty((asked, room), np.int32)
+    for low in range(span[0], span[1], CHUNK):
+        size = min(CHUNK, span[1] - low)
+        memory[size:] = FAR
+        for q in range(asked):
+            at, limit = counts[q], np.int16(limits[q])
+            if measure(codes.words, low, queries[q], memory[:size]) >= limit:
+                continue
+            for start in range(0, CHUNK, BLOCK):
+                near = False
+                for i in range(BLOCK):
+                    near |= memory[start + i] < limit
+                if not near:
+                    continue
+                for i in range(start, start + BLOCK):
+                    if memory[i] < limit and codes.alive[low + i] and at < room:
+                        places[q, at], distances[q, at] = low + i, memory[i]
+                        at += 1
+            counts[q] = at
+    return places, distances, counts
+
+
+@compiled
+def first_of(places: Any, distances: Any, counts: Any, k: int, most: int) -> Any:
+    """The k nearest of what was gathered, ascending places, by distance: places, distances."""
+    out, out_distances = np.empty((len(places), k), np.int64), np.empty((len(places), k), np.int32)
+    for q in range(len(places)):
+        histogram = np.zeros(most + 1, np.int64)
+        for i in range(counts[q]):
+            histogram[distances[q, i]] += 1
+        end = counts[q]
+        _place(places[q, :end], distances[q, :end], histogram, out[q], out_distances[q])
+    return out, out_distances
 
 
 @compiled

@@ -31,7 +31,7 @@ from streambits.model.codes import Codes, as_bits
 from streambits.model.projection import Fitting, Projection, no_directions
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.refinement import Refinement, check_supported, restored
-from streambits.model.renewal import Monitor, check_enough, drawn, rebuilt, renewable
+from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated, rebuilt, renewable
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
@@ -158,7 +158,7 @@ class Learner:
         self._coder: Coder | None = None
         self._missed: float | None = None  # by that coder, when it was made
         self._refinement: Refinement | None = None  # of this epoch
-        self._fitted = 0  # rows that it was fitted on
+        self._fitted = 0  # rows that were known when it was fitted
         self._more: Array = None  # rows beside the sample that the next refinement is fitted on
         if self.refine and reference is not None:
             self._more = self._checked(reference)
@@ -427,7 +427,8 @@ class Learner:
                 certified=self.certified,
                 seed=self.seed,
             )
-            self._fitted, self._more = int(rows.shape[0]), None
+            self._fitted = self.seen + int(self._prior_rows.shape[0])
+            self._more = None
         return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
 
     def _fitting_rows(self) -> Array:
@@ -440,14 +441,13 @@ class Learner:
     @property
     @alone
     def has_outgrown(self) -> bool:
-        """Whether the sample has grown to four times what the refinement was fitted on.
+        """Whether four times as many rows are known as when the refinement was fitted on few.
 
-        A refinement that was fitted on the first rows of a stream is then worth replacing, by
-        that of a new epoch.
+        Few are less than the sample holds. A new epoch is then worth it: its refinement, and the
+        bits that it refines, are fitted anew.
         """
-        if self._refinement is None:
-            return False
-        return min(self.seen, self._sample.size) >= OUTGROWN * self._fitted
+        few = self._refinement is not None and self._fitted < self._sample.size
+        return few and self.seen >= OUTGROWN * self._fitted
 
     @property
     @alone
@@ -539,7 +539,7 @@ class Learner:
         if self._monitor:
             like = landmarks[: new or None, :]
             self._monitor.begin(self.features, like, renewed if own else None)
-        self._more = since if self.refine and since.shape[0] else None
+        self._more = extrapolated(since) if self.refine and since.shape[0] else None
         logger.info("epoch %d begins after %d rows", self.epoch + 1, self.seen)
         return self.new_epoch()
 

@@ -7,7 +7,7 @@ the bytes are the product code of what is left. An optional last byte bounds the
 Bits fitted one by one leave 1.04 to 2.2 times as much over (`experiments/decoding.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -19,12 +19,15 @@ from streambits._threads import cached, one_blas_thread
 from streambits.errors import InputError
 from streambits.kernels.bits import add_halves
 from streambits.kernels.decode import Decoder
-from streambits.model.quantiser import ProductQuantiser
+from streambits.kernels.far import FAR, FarBooks, Told, decode_far, encode_far, subtract
+from streambits.model.quantiser import ProductQuantiser, bits_by_variance
 
 ROWS_PER_BYTE = 8  # rows of a sample that a byte needs at least
 LINEAR, LEVELS = 224, 255  # radii in equal steps, and all; the byte 255 is no bound
 ALONE, TOGETHER = 10.0, 800.0  # rows that speak against what bits say alone, and together
 BEYOND, GROWTH = 1.25, 1.2  # equal steps reach so far past the sample's errors, then they grow
+FAR_BYTES, FARTHER = 4, 1.1  # bytes from which far rows have codes of their own, and how far
+FAINT = 1e-3  # of the largest variance: what others are taken to have at least, beyond the sample
 EPS = float(np.finfo(np.float64).eps)
 
 Rows = NDArray[np.float64]
@@ -60,9 +63,15 @@ class Refinement:
     radii : array of shape (255,) or (0,)
         Errors that the last byte of a refinement stands for, ascending; the byte 255 stands for any
         error. Empty where there is no such byte.
+    far : Far, optional
+        For rows whose residual is longer than any of the sample.
 
     Notes
     -----
+    Bits and centres say little of a row beyond the rows that they were fitted on, as a stream has
+    them before a change is detected. Such a row is encoded by its leading principal components at a
+    scale of its own, if that is nearer; the first byte, 255, says so, and its bits only find it.
+
     A row has the same bytes alone and in any batch, with any number of threads. Encoding costs
     (d + 256) a multiplications per row for the a axes of the quantiser, and d a more with a byte
     for the error.
@@ -73,6 +82,7 @@ class Refinement:
     offset: Rows
     quantiser: ProductQuantiser
     radii: Rows
+    far: "Far | None" = None
 
     @property
     def certified(self) -> bool:
@@ -88,7 +98,7 @@ class Refinement:
     def nbytes(self) -> int:
         """Bytes that the refinement itself holds."""
         own = self.tables.nbytes + self.offset.nbytes + self.radii.nbytes
-        return own + self.quantiser.nbytes
+        return own + self.quantiser.nbytes + (self.far.axes.nbytes if self.far else 0)
 
     def encode(self, rows: NDArray[Any], packed: Bytes) -> Bytes:
         """The bytes (n, n_bytes) of one block of checked rows (n, d) with packed sign bits."""
@@ -100,26 +110,47 @@ class Refinement:
 
     def _encode(self, rows: Rows, packed: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
         """Bytes, and for which rows rounding may have decided one of them."""
-        relative = rows - self._origin
-        values = relative @ self.quantiser.axes - _looked_up(packed, self._turned)
-        lengths = _lengths(relative) + self._reach
-        codes, doubtful = self.quantiser.assign_values(values, lengths)
+        quantiser, residuals = self.quantiser, np.empty_like(rows)
+        lengths = subtract(rows, self._origin, packed, self.tables, residuals)
+        spread = lengths + 2 * self._reach
+        codes, doubtful = quantiser.assign_values(residuals @ quantiser.axes, spread)
+        if self.far is not None:
+            self._replace_far(rows, residuals, lengths, codes)
         if not self.certified:
             return codes, doubtful
-        left = relative - _looked_up(packed, self.tables)
-        left -= self.quantiser.values(codes) @ self.quantiser.axes.T
-        errors, noise = _lengths(left), 16 * EPS * len(self.offset) ** 0.5 * lengths
+        errors = _lengths(rows - self.decode(packed, codes))
+        noise = 64 * EPS * len(self.offset) ** 0.5 * (spread + _lengths(self._origin[None])[0])
         low, radius, high = (
             np.searchsorted(self.radii, errors + times * noise) for times in (-1, 1, 3)
         )
         return np.column_stack([codes, radius.astype(np.uint8)]), doubtful | (low != high)
 
+    def _replace_far(self, rows: Rows, residuals: Rows, lengths: Rows, codes: Bytes) -> None:
+        """Encode rows with long residuals by components, where that is nearer."""
+        assert self.far is not None
+        some = np.flatnonzero(lengths > self.far.limit)
+        if len(some):
+            replaced, axes = codes[some], np.ascontiguousarray(self.quantiser.axes)
+            values = self.quantiser.values(replaced)
+            told = Told(residuals[some], axes, values)
+            encode_far(rows[some], told, self.far.books, replaced)
+            codes[some] = replaced
+
     def decode(self, packed: Bytes, refinement: Bytes) -> Rows:
         """The rows (n, d) that packed sign bits and bytes (n, n_bytes) stand for."""
-        centres = self.quantiser.values(refinement[:, : self.quantiser.n_bytes])
+        codes = refinement[:, : self.quantiser.n_bytes]
         decoded = self._origin + _looked_up(packed, self.tables)
-        decoded += centres @ self.quantiser.axes.T
+        decoded += self.quantiser.values(codes) @ self.quantiser.axes.T
+        which = self.is_far(codes)
+        if self.far is not None and which.any():
+            decoded[which] = self.far.decode(codes[which])
         return decoded
+
+    def is_far(self, refinement: Bytes) -> NDArray[np.bool_]:
+        """Which codes (n,) are those of rows beyond the centres."""
+        if self.far is None:
+            return np.zeros(len(refinement), np.bool_)
+        return np.asarray(refinement[:, 0] == FAR)
 
     def bounds(self, refinement: Bytes) -> Rows:
         """Bounds (n,) on the distance of each row from what it decodes to; maybe infinite."""
@@ -132,11 +163,6 @@ class Refinement:
         return self.offset + self.quantiser.mean
 
     @cached
-    def _turned(self) -> Rows:
-        """The tables along the axes of the quantiser."""
-        return self.tables @ self.quantiser.axes
-
-    @cached
     def _reach(self) -> float:
         """More than the length of any row that bits alone stand for."""
         return float(_lengths(self.tables).max(axis=1).sum())
@@ -145,6 +171,8 @@ class Refinement:
     def coordinates(self) -> Coordinates:
         """The axes of the quantiser, and more where bits lead out of them."""
         axes, told = self.quantiser.axes, self.tables.reshape(-1, len(self.offset))
+        if self.far is not None:
+            told = np.concatenate([told, self.far.axes, self.far.centre[None] - self._origin])
         outside = told - (told @ axes) @ axes.T
         outside -= (outside @ axes) @ axes.T
         _, sizes, right = np.linalg.svd(outside, full_matrices=False)
@@ -158,12 +186,21 @@ class Refinement:
         along = np.ascontiguousarray(self.tables @ self.coordinates.basis)
         starts, centres = self.quantiser.starts, self.quantiser.centres
         parts = [centres[i:j].T.ravel() for i, j in pairwise(starts)]
-        return Decoder(along, starts, np.concatenate([np.empty(0), *parts]))
+        nothing = np.empty(0)
+        far = FarBooks(nothing, nothing[:, None], nothing, nothing.astype(np.int64), 0.0)
+        if self.far is not None:
+            basis = self.coordinates.basis
+            far = self.far.books._replace(
+                centre=(self.far.centre - self._origin) @ basis,
+                axes=np.ascontiguousarray(self.far.axes @ basis),
+            )
+        return Decoder(along, starts, np.concatenate([nothing, *parts]), far)
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state` and files."""
         own = {name: getattr(self, name) for name in ("bits", "tables", "offset", "radii")}
-        return own | {"quantiser": self.quantiser.state()}
+        far = None if self.far is None else self.far._asdict()
+        return own | {"quantiser": self.quantiser.state(), "far": far}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -181,7 +218,10 @@ class Refinement:
             raise ValueError(f"tables {tables.shape} and offset {offset.shape} are not {columns}")
         if radii.shape not in ((0,), (LEVELS,)) or (np.diff(radii) < 0).any():
             raise ValueError(f"radii are not {LEVELS} rising numbers")
-        return cls(bits, tables, offset, quantiser, radii)
+        far = None if state["far"] is None else Far(**state["far"])
+        if far is not None:
+            far.check(columns[0], quantiser.n_bytes)
+        return cls(bits, tables, offset, quantiser, radii, far)
 
     @classmethod
     def fit(
@@ -218,15 +258,100 @@ class Refinement:
         with one_blas_thread():
             tables, offset = _fitted_tables(packed, bits, rows)
         residuals = rows - (offset + _looked_up(packed, tables))
-        quantiser = ProductQuantiser.fit(residuals, n_bytes, seed=seed)
-        plain = cls(bits, tables, offset, quantiser, np.empty(0))
+        quantiser, far = ProductQuantiser.fit(residuals, n_bytes, seed=seed), None
+        if n_bytes >= FAR_BYTES:
+            quantiser, far = _without_last(quantiser, residuals), Far.fit(rows, residuals, n_bytes)
+        plain = cls(bits, tables, offset, quantiser, np.empty(0), far)
         if not certified:
             return plain
         with one_blas_thread():
             errors = _lengths(rows - plain.decode(packed, plain.encode(rows, packed)))
         least = 1e-9 * float(_lengths(rows - rows.mean(axis=0)).max()) or 1e-300
         radii = _radii(max(BEYOND * float(errors.max()), least))
-        return cls(bits, tables, offset, quantiser, radii)
+        return cls(bits, tables, offset, quantiser, radii, far)
+
+
+class Far(NamedTuple):
+    """How rows are encoded that the centres do not reach.
+
+    Attributes
+    ----------
+    centre : array of shape (d,)
+        The mean of the sample.
+    axes : array of shape (components, d)
+        Its leading principal components.
+    reach : array of shape (components,)
+        How large each may be, as a multiple of the scale.
+    widths : array of shape (components,), int64
+        Bits of each, by reverse water-filling; together those of all bytes but two.
+    unit : float
+        The scale that the byte 128 stands for; others are powers of 2^(1/8) of it.
+    limit : float
+        The length of a residual from which a row is tried.
+    """
+
+    centre: Rows
+    axes: Rows
+    reach: Rows
+    widths: NDArray[np.int64]
+    unit: float
+    limit: float
+
+    @property
+    def books(self) -> FarBooks:
+        """The same for kernels."""
+        return FarBooks(self.centre, self.axes, self.reach, self.widths, self.unit)
+
+    def decode(self, codes: Bytes) -> Rows:
+        """The rows (n, d) that such codes (n, bytes) stand for."""
+        decoded = np.empty((len(codes), len(self.centre)))
+        decode_far(codes, self.books, decoded)
+        return decoded
+
+    def check(self, columns: int, n_bytes: int) -> None:
+        """Raise ValueError if the arrays do not fit rows and codes."""
+        count, shapes = len(self.axes), [part.shape for part in self[:4]]
+        if shapes != [(columns,), (count, columns), (count,), (count,)]:
+            raise ValueError(f"far has arrays of {shapes}, and rows have {columns} columns")
+        if (self.widths < 2).any() or self.widths.sum() > 8 * (n_bytes - 2):
+            raise ValueError(f"far has components of {self.widths} bits in {n_bytes} bytes")
+        if not ((self.reach > 0).all() and self.unit > 0 and self.limit >= 0):
+            raise ValueError(f"far has unit {self.unit} and limit {self.limit}")
+
+    @classmethod
+    def fit(cls, rows: Rows, residuals: Rows, n_bytes: int) -> "Far":
+        """Fit to a sample of rows, and to what codes leave over of them."""
+        centre = rows.mean(axis=0)
+        with one_blas_thread():
+            variances, axes = np.linalg.eigh((rows - centre).T @ (rows - centre))
+        spread = np.sqrt(np.maximum(variances[::-1] / max(float(variances[-1]), 1e-300), FAINT))
+        widths = _whole(bits_by_variance(spread**2, 8.0 * (n_bytes - 2)), 8 * (n_bytes - 2))
+        used = np.flatnonzero(widths >= 2)
+        unit = float(_lengths(rows - centre).max()) or 1.0
+        limit = FARTHER * float(_lengths(residuals).max())
+        axes = np.ascontiguousarray(axes[:, ::-1].T[used])
+        return cls(centre, axes, spread[used], widths[used], unit, limit)
+
+
+def _whole(bits: Rows, total: int) -> NDArray[np.int64]:
+    """Whole numbers near the bits that add up to at most `total`, none of them 1."""
+    widths = np.floor(bits).astype(np.int64)
+    for place in np.argsort(widths - bits, kind="stable")[: max(0, total - int(widths.sum()))]:
+        widths[place] += bits[place] > 0
+    widths[widths == 1] = 0
+    widths[0] += min(total - int(widths.sum()), 8)
+    return widths
+
+
+def _without_last(quantiser: ProductQuantiser, rows: Rows) -> ProductQuantiser:
+    """The quantiser with at most 255 centres in its first group: without the least used one."""
+    if quantiser.counts[0] <= FAR:
+        return quantiser
+    used = np.bincount(quantiser.encode(rows)[:, 0], minlength=FAR + 1)
+    centres, counts, end = quantiser.centres.copy(), quantiser.counts.copy(), quantiser.starts[1]
+    centres[:end, used.argmin()] = centres[:end, FAR]
+    centres[:end, FAR], counts[0] = 0.0, FAR
+    return replace(quantiser, centres=centres, counts=counts)
 
 
 def check_supported(n_bytes: int, rows: int) -> None:

@@ -150,3 +150,24 @@ def rebuilt(sketch: Sketch, features: Features, sample: Array, since: Array) -> 
             new.update(features(rows))
     new.stand_for(sketch.seen, new.weight if since.shape[0] else max(sketch.weight, new.weight))
     return new
+
+
+def extrapolated(since: Array) -> Array:
+    """Add where rows would be if the stream went on as it has since a change.
+
+    Parameters
+    ----------
+    since : array of shape (r, d)
+        Rows since the change, the oldest first.
+
+    Returns
+    -------
+    array of shape (3 r, d)
+        These, and the same moved once and twice as far as the mean of their second half is from
+        that of the first.
+    """
+    xp, middle = array_namespace(since), since.shape[0] // 2
+    if not middle:
+        return since
+    move = xp.mean(since[middle:, :], axis=0) - xp.mean(since[:middle, :], axis=0)
+    return xp.concat([since, since + move, since + 2 * move], axis=0)

@@ -161,9 +161,9 @@ def test_files_are_the_same_to_the_byte(kind, options, repeats, jobs, tmp_path):
 
 def pairs(coded):
     return {
-        key: (codes.epoch, code.tobytes())
+        key: (code.epoch, code.packed.tobytes(), np.array(code.refinement).tobytes())
         for ids, codes in coded
-        for key, code in zip(ids.tolist(), codes.packed, strict=True)
+        for key, code in zip(ids.tolist(), codes, strict=True)
     }
 
 
@@ -174,26 +174,29 @@ def read(kind, path):
     return bridge.from_faiss(bridge.faiss.read_index_binary(str(path)), bits=20).items()
 
 
-@pytest.mark.parametrize("kind", ["index", "faiss"])
-def test_indexes_hold_the_same(kind, jobs, tmp_path):
-    seconds = timed(jobs, job_of(tmp_path / "alone", kind, repeats=True))
+@pytest.mark.parametrize(("kind", "refine"), [("index", 0), ("index", 3), ("faiss", 0)])
+def test_indexes_hold_the_same(kind, refine, jobs, tmp_path):
+    seconds = timed(jobs, job_of(tmp_path / "alone", kind, repeats=True, refine=refine))
     wanted = pairs(read(kind, tmp_path / "alone" / "sink"))
     kills = tries = 0
     while kills < KILLS:
         tries += 1
         folder = tmp_path / f"killed{tries}"
-        kills += run_and_kill(jobs, job_of(folder, kind, repeats=True), seconds)
+        again = job_of(folder, kind, repeats=True, refine=refine)
+        kills += run_and_kill(jobs, again, seconds)
         assert pairs(read(kind, folder / "sink")) == wanted
         assert [path.name for path in folder.glob(".*")] == []
 
 
-def test_a_table_holds_the_same(jobs, tmp_path, postgres_url, table):
+@pytest.mark.parametrize("refine", [0, 3])
+def test_a_table_holds_the_same(refine, jobs, tmp_path, postgres_url, table):
     name, ask = table
+    columns = "code::text, refinement, epoch" if refine else "code::text, epoch"
 
     def held():
-        return dict(ask("SELECT id, (code::text, epoch)::text FROM TABLE_"))
+        return dict(ask(f"SELECT id, ({columns})::text FROM TABLE_"))
 
-    job = job_of(tmp_path / "alone", "", repeats=True, rows=300)
+    job = job_of(tmp_path / "alone", "", repeats=True, rows=300, refine=refine)
     job["target"] = f"{postgres_url}?table={name}"
     seconds = timed(jobs, job)
     wanted, kills, tries = held(), 0, 0
@@ -201,6 +204,6 @@ def test_a_table_holds_the_same(jobs, tmp_path, postgres_url, table):
     while kills < KILLS:
         ask("DROP TABLE TABLE_")
         tries += 1
-        again = job_of(tmp_path / f"killed{tries}", "", repeats=True, rows=300)
+        again = job_of(tmp_path / f"killed{tries}", "", repeats=True, rows=300, refine=refine)
         kills += run_and_kill(jobs, again | {"target": job["target"]}, seconds)
         assert held() == wanted

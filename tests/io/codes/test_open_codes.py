@@ -30,10 +30,14 @@ def counted(where):
 
 def pairs(batches):
     return {
-        key: (codes.epoch, code.tobytes())
+        key: (code.epoch, code.packed.tobytes(), np.array(code.refinement).tobytes())
         for ids, codes in batches
-        for key, code in zip(ids.tolist(), codes.packed, strict=True)
+        for key, code in zip(ids.tolist(), codes, strict=True)
     }
+
+
+def later(codes, epoch=2):
+    return sb.Codes(codes.packed, codes.bits, epoch, codes.refinement)
 
 
 @pytest.mark.parametrize("kind", TARGETS)
@@ -45,11 +49,11 @@ def test_what_a_sink_wrote_is_read_back(kind, codes, tmp_path, monkeypatch):
     ids = np.random.default_rng(0).integers(0, 300, 500)  # some come again
     sink.write(ids[:400], codes[:400])
     if kind != "faiss":
-        sink.write(ids[400:], sb.Codes(codes.packed[400:], 20, 2))
+        sink.write(ids[400:], later(codes[400:]))
     sink.close()
     wanted = pairs([(ids[:400], codes[:400])])
     if kind != "faiss":
-        wanted |= pairs([(ids[400:], sb.Codes(codes.packed[400:], 20, 2))])
+        wanted |= pairs([(ids[400:], later(codes[400:]))])
     where = TARGETS[kind].removeprefix("npy:")
     bits = None if kind in ("parquet", "index") else 20
     found = open_codes(where, bits=bits)
@@ -62,13 +66,110 @@ def test_what_a_sink_wrote_is_read_back(kind, codes, tmp_path, monkeypatch):
     assert repr(found) == f"StoredCodes({where!r}, format {kind})"
 
 
+@pytest.mark.parametrize("length", ["refined", "pure"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npy", "index"])
+def test_refined_codes_are_read_back(kind, length, lengths, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    codes, ids = lengths[length], np.random.default_rng(0).integers(0, 300, 500)
+    sink = open_sink(TARGETS[kind], codes.bits, refine=codes.refine)
+    parts = [(ids[:400], codes[:400]), (ids[400:], later(codes[400:]))]
+    for part in parts:
+        sink.write(*part)
+    sink.close()
+    found = open_codes(TARGETS[kind].removeprefix("npy:"), bits=codes.bits)
+    assert (found.format, found.bits, found.refine) == (kind, codes.bits, codes.refine)
+    assert pairs(found) == pairs(found.index().items()) == pairs(parts)
+    for ending in (".parquet", ".index"):
+        save_index(found.index(), f"again{ending}")
+        again = open_codes(f"again{ending}")
+        assert (again.refine, again.epochs) == (codes.refine, (0, 2))
+        assert pairs(again) == pairs(parts)
+
+
+def test_lines_of_others_may_be_refined(tmp_path):
+    path = tmp_path / "codes.jsonl"
+    for code in ('"code": "", ', ""):
+        path.write_text(f'{{"refinement": "0aFF", {code}"id": 7, "epoch": 1}}\n' * 2)
+        [batch] = open_codes(path)
+        assert (batch.codes.bits, batch.codes.refinement.tolist()) == (0, [[10, 255]] * 2)
+    for line, said in (
+        ('{"id": 7, "epoch": 1}', "holds no code"),
+        ('{"id": 7, "code": "", "epoch": 1}', "of different lengths, or of none"),
+        ('{"id": 7, "refinement": "", "epoch": 1}', "holds no code"),
+        ('{"id": 7, "code": "05", "refinement": 5, "epoch": 1}', "holds no code"),
+        ('{"id": 7, "refinement": "05", "epoch": 1}', "of different lengths"),
+        ('{"id": 7, "code": "05", "refinement": "0aFF", "epoch": 1}', "of different lengths"),
+        ('["refinement"]', "holds no code"),
+    ):
+        path.write_text(f'{{"refinement": "0aFF", "id": 7, "epoch": 1}}\n{line}\n')
+        with pytest.raises(StorageError, match=said):
+            list(open_codes(path))
+
+
+def test_a_file_is_refined_from_beginning_to_end(tmp_path, monkeypatch):
+    """Also if it is read in several pieces."""
+    monkeypatch.setattr("streambits.io.codes.jsonl.LINES", 3)
+    path = tmp_path / "codes.jsonl"
+    path.write_text('{"id": 7, "code": "05", "epoch": 0}\n' * 3)
+    with path.open("a") as file:
+        file.write('{"id": 7, "code": "05", "refinement": "0a", "epoch": 0}\n')
+    with pytest.raises(StorageError, match="of different lengths"):
+        open_codes(path).index()
+
+
+@pytest.mark.parametrize("length", ["refined", "pure"])
+def test_arrays_of_others_may_be_refined(length, lengths, tmp_path):
+    codes = lengths[length]
+    for name, array in (("ids", np.arange(500)), ("epochs", np.zeros(500, int))):
+        np.save(tmp_path / f"{name}.npy", array)
+    np.save(tmp_path / "codes.npy", codes.packed)
+    np.save(tmp_path / "refinements.npy", codes.refinement)
+    [batch] = open_codes(tmp_path, bits=codes.bits)
+    assert batch.codes == codes
+    for wrong in (codes.refinement[1:], codes.refinement[:, :0], codes.refinement.astype(int)):
+        np.save(tmp_path / "refinements.npy", wrong)
+        with pytest.raises((StorageError, InputError), match=r"different lengths|refinements\.npy"):
+            list(open_codes(tmp_path, bits=codes.bits))
+
+
+def test_an_array_that_is_gone_does_not_make_codes_plain(lengths, tmp_path):
+    sink = open_sink(f"npy:{tmp_path}", 20, refine=3)
+    sink.write(np.arange(500), lengths["refined"])
+    sink.close()
+    (tmp_path / "refinements.npy").unlink()
+    with pytest.raises(StorageError, match=r"refinements\.npy cannot be read"):
+        list(open_codes(tmp_path, bits=20))
+
+
+def test_what_a_sink_without_codes_left_does_not_matter(lengths, tmp_path):
+    open_sink(f"npy:{tmp_path}", 20, refine=3).close()
+    assert list(open_codes(tmp_path, bits=20)) == []
+    sink = open_sink(f"npy:{tmp_path}", 20)
+    sink.write(np.arange(500), lengths["plain"])
+    sink.close()
+    [batch] = open_codes(tmp_path, bits=20)
+    assert batch.codes == lengths["plain"]
+
+
+def test_faiss_holds_sign_bits_alone(lengths, tmp_path):
+    pytest.importorskip("faiss")
+    with pytest.raises(InputError, match=r"holds sign bits alone, and the codes have 3 bytes of"):
+        open_sink(f"{tmp_path}/codes.faiss", 20, refine=3)
+    index = sb.HammingIndex(20)
+    index.add(lengths["refined"])
+    save_index(index, tmp_path / "codes.faiss")
+    assert open_codes(tmp_path / "codes.faiss", bits=20).index().get(range(500)) == lengths["plain"]
+
+
 def test_the_last_code_of_an_id_counts_whatever_its_epoch(tmp_path):
     """Rows of a Parquet file that another program put together, out of the order of epochs."""
     rows = {"id": [1, 1, 2, 1], "code": [b"\0", b"\1", b"\2", b"\3"], "epoch": [0, 1, 1, 0]}
     kinds = pa.schema([("id", pa.int64()), ("code", pa.binary(1)), ("epoch", pa.int32())])
     parquet.write_table(pa.table(rows, schema=kinds), tmp_path / "x.parquet")
     found = open_codes(tmp_path / "x.parquet")
-    assert pairs(found) == pairs(found.index().items()) == {1: (0, b"\3"), 2: (1, b"\2")}
+    last = {key: (epoch, code) for key, (epoch, code, _) in pairs(found).items()}
+    assert last == {1: (0, b"\3"), 2: (1, b"\2")}
+    assert pairs(found.index().items()) == pairs(found)
 
 
 @pytest.mark.parametrize("bits", [1, 12, 64, 100])

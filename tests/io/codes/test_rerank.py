@@ -29,11 +29,15 @@ def learned(rows, bits, **settings):
     return sb.Learner(features, sketch, bits=bits, **settings).learn(rows)
 
 
-@pytest.mark.parametrize("bits", [0, 3, 8, 13])
-def test_ranks_are_those_of_decoded_rows(bits, mixture, postgres_url, table, function):
+@pytest.mark.parametrize(("bits", "refine"), [(0, 3), (3, 3), (8, 3), (13, 3), (0, 5), (8, 5)])
+def test_ranks_are_those_of_decoded_rows(bits, refine, *, mixture, postgres_url, table, function):
+    """With 4 bytes or more, a fifth of the rows lies beyond the centres."""
     name, ask = table
     rows = mixture(2000, 16) + 3
-    coder = learned(rows, bits, refine=3, certified=bits % 2 == 0).coder()
+    coder = learned(rows, bits, refine=refine, certified=bits % 2 == 0).coder()
+    rows[::5] = 10 * rows[::5] - 20
+    far = coder.refinement.is_far(coder.encode(rows).refinement)
+    assert far.sum() > 300 if refine > 3 else not far.any()
     codes, ids = coder.encode(rows), np.random.default_rng(0).permutation(2000) * 5 - 77
     sink = open_sink(postgres_url, codes.bits, refine=codes.refine, table=name)
     sink.write(ids, codes)
@@ -46,8 +50,8 @@ def test_ranks_are_those_of_decoded_rows(bits, mixture, postgres_url, table, fun
         asked = coder.encode(query[None, :])
         order = np.lexsort((ids, asked.hamming(codes)[0]))[:300] if bits else np.arange(2000)
         distances = dict(zip(ids[order], np.linalg.norm(decoded[order] - query, axis=1)))
-        values = {"row": vector_text(query), "k": 10}
-        values |= {"code": bit_strings(asked)[0], "candidates": 300} if bits else {}
+        values = {"row": vector_text(query), "k": 10, "candidates": 300}
+        values |= {"code": bit_strings(asked)[0]} if bits else {}
         near = ask(found.query, values)
         nearest = np.sort(list(distances.values()))[:10]
         assert np.allclose([distance for _, distance in near], nearest, rtol=1e-5)

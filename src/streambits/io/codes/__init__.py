@@ -297,7 +297,8 @@ class StoredCodes:
             return codes_of_faiss(self.where, strategy=strategy, **options)
         index: HammingIndex | None = None
         for ids, codes in batches:
-            index = HammingIndex(codes.bits, strategy=strategy) if index is None else index
+            if index is None:
+                index = HammingIndex(codes.bits, refine=codes.refine, strategy=strategy)
             index.upsert(codes, ids)
         if index is None:
             raise self._empty()

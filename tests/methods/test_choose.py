@@ -1,0 +1,157 @@
+"""Choosing between kernel and linear features."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from streambits.errors import InputError
+from streambits.methods import linear, ssbc
+from streambits.methods.choose import Choice, choose_features
+
+
+def curved(count, seed=0, columns=40):
+    """Points of a surface of 2 dimensions that bends through all columns."""
+    rng = np.random.default_rng(seed)
+    waves = 2 * np.random.default_rng(99).standard_normal((2, columns))
+    return np.sin(rng.random((count, 2)) @ waves) + 0.01 * rng.standard_normal((count, columns))
+
+
+def decaying(count, seed=0, columns=128):
+    """A Gaussian of many dimensions, some stronger than others."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((count, columns)) * np.arange(1, columns + 1) ** -0.3
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kernels_win_on_a_curved_surface(bits, seed):
+    choice = choose_features(curved(3000, seed), bits, seed=seed)
+    assert choice.method == "ssbc"
+    assert choice.ssbc > choice.linear + 0.02
+
+
+@pytest.mark.parametrize("columns", [128, 600])  # exact directions, and by iteration
+@pytest.mark.parametrize("seed", [0, 1])
+def test_linear_features_win_on_a_gaussian_of_many_dimensions(columns, seed):
+    choice = choose_features(decaying(3000, seed, columns), 64, seed=seed)
+    assert choice.method == "linear"
+    assert choice.linear > choice.ssbc
+    assert f"{choice.linear:.3f}" in choice.reason
+
+
+def test_the_choice_is_the_same_for_any_number_of_threads():
+    rows = decaying(1500, columns=40)
+    found = set()
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            found.add(choose_features(rows, 32, n_landmarks=150, seed=3))
+    assert len(found) == 1
+
+
+def test_a_seed_is_the_same_choice_and_another_one_measures_anew():
+    rows = decaying(1000, columns=40)
+    once, again, other = (choose_features(rows, 16, n_landmarks=100, seed=s) for s in (1, 1, 2))
+    assert once == again
+    assert other.ssbc != once.ssbc
+
+
+@given(
+    offset=st.sampled_from([0.0, 1.0, -4096.0]),
+    exponent=st.sampled_from([-300, -60, 0, 60, 300]),
+)
+@settings(max_examples=10, deadline=None)
+def test_units_and_origin_do_not_matter(offset, exponent):
+    rows = np.random.default_rng(0).integers(-50, 50, (600, 12)).astype(np.float64)
+    plain = choose_features(rows, 8, n_landmarks=60)
+    moved = choose_features(np.ldexp(rows + offset, exponent), 8, n_landmarks=60)
+    assert moved.method == plain.method
+    assert moved.ssbc == pytest.approx(plain.ssbc, abs=0.01)
+    assert moved.linear == pytest.approx(plain.linear, abs=0.01)
+
+
+@st.composite
+def odd_rows(draw):
+    """Rows with duplicates and constant columns, of both precisions."""
+    count, kinds, columns = (draw(st.integers(1, most)) for most in (700, 700, 20))
+    rng = np.random.default_rng(draw(st.integers(0, 9)))
+    distinct = rng.standard_normal((kinds, columns))
+    distinct[:, : draw(st.integers(0, columns))] = 7
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    return distinct[rng.integers(kinds, size=count)].astype(dtype)
+
+
+@given(rows=odd_rows(), bits=st.integers(1, 40), seed=st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_what_was_measured_can_be_built(rows, bits, seed):
+    choice = choose_features(rows, bits, n_landmarks=50, seed=seed)
+    assert choice.reason
+    if bits > rows.shape[1]:
+        assert choice.method == "ssbc"
+    if choice.linear is not None:
+        assert linear(rows, bits).learn(rows).coder().bits == bits
+        assert ssbc(rows, bits).learn(rows).coder().bits == bits
+
+
+@pytest.mark.parametrize(("count", "bits"), [(150, 8), (220, 111)])
+def test_few_rows_are_not_measured(count, bits):
+    choice = choose_features(decaying(count), bits)
+    reason = f"{count} rows are too few to measure codes of {bits} bits"
+    assert choice == Choice("ssbc", None, None, reason)
+
+
+def test_long_codes_are_measured_by_their_first_bits():
+    choice = choose_features(decaying(900, columns=260), 250, n_landmarks=300)
+    assert 0 < choice.ssbc < 1
+    assert 0 < choice.linear < 1
+
+
+def test_more_bits_than_columns_need_a_kernel():
+    choice = choose_features(decaying(2000, columns=20), 21)
+    assert choice.method == "ssbc"
+    assert "20 bits" in choice.reason
+
+
+def test_more_bits_than_landmarks_need_linear_features():
+    choice = choose_features(decaying(500), 64, n_landmarks=50)
+    assert choice.method == "linear"
+    assert "50 bits" in choice.reason
+
+
+def test_dependent_columns_are_not_directions():
+    half = decaying(1000, columns=20)
+    choice = choose_features(np.hstack([half, half]), 30, n_landmarks=100)
+    assert choice.method == "ssbc"
+    assert "fewer than 30 linear directions" in choice.reason
+
+
+def test_landmarks_without_distances_leave_linear_features():
+    rows = np.repeat(decaying(8, columns=6), 200, axis=0)
+    choice = choose_features(rows, 4)
+    assert choice.method == "linear"
+    assert "no kernel features" in choice.reason
+    linear(rows, 4).learn(rows).coder()
+
+
+def test_the_rows_are_left_as_they_are():
+    rows = decaying(400, columns=20)
+    before = rows.copy()
+    choose_features(rows, 8, n_landmarks=40)
+    assert np.array_equal(rows, before)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [({"bits": 0}, "bits"), ({"n_landmarks": 0}, "n_landmarks"), ({"seed": -1}, "seed")],
+)
+def test_settings_out_of_their_limits(wrong, word):
+    with pytest.raises(InputError, match=word):
+        choose_features(decaying(300), **wrong)
+
+
+def test_rows_that_are_not_finite():
+    rows = decaying(300)
+    rows[3, 4] = np.nan
+    with pytest.raises(InputError):
+        choose_features(rows)
