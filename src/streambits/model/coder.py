@@ -50,10 +50,6 @@ class RowQueries(NamedTuple):
     coder: "Coder"
     asked: Any
 
-    def __len__(self) -> int:
-        """The number of queries."""
-        return len(self.rows)
-
 
 class Coder:
     """A frozen function from rows to codes.
@@ -228,12 +224,12 @@ class Coder:
                 "only codes with a refinement are ranked by what they decode to: learn with "
                 "refine=8, or search by encode(rows) or project(rows)"
             )
-        checked = CheckedRows(self._checked(rows))
+        own = as_rows(rows, width=self.features.inputs, name="queries")
         asked = None
         if self.bits:
             look = self._signs.project if real else self._signs.encode
-            asked = look(checked, warn=warn)
-        return RowQueries(to_numpy(double(checked.rows)), self, asked)
+            asked = look(own, warn=warn)
+        return RowQueries(to_numpy(double(own)), self, asked)
 
     @cached
     def _signs(self) -> "Coder":

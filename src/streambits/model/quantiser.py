@@ -183,7 +183,20 @@ class ProductQuantiser:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(**state)
+        """Build a quantiser from what `state` returned; ValueError if arrays do not fit."""
+        found = cls(**state)
+        mean, axes, starts, centres, counts = state.values()
+        columns, used = len(mean), axes.shape[-1]
+        shapes = [mean.ndim, axes.shape, centres.shape, starts.ndim, counts.shape]
+        if shapes != [1, (columns, used), (used, CENTRES), 1, (len(starts) - 1,)]:
+            raise ValueError(f"arrays of a quantiser do not fit: {shapes}")
+        kinds = starts.dtype == counts.dtype == np.int64
+        rises = kinds and len(counts) and starts[0] == 0 and starts[-1] == used
+        if not (
+            rises and (np.diff(starts) >= 0).all() and ((counts >= 1) & (counts <= CENTRES)).all()
+        ):
+            raise ValueError(f"groups of a quantiser begin at {starts} and have {counts} centres")
+        return found
 
     @classmethod
     def fit(cls, sample: Array, n_bytes: int, *, seed: int | np.random.Generator = 0) -> Self:
