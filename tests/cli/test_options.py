@@ -76,7 +76,7 @@ def test_all_ways_of_telling_give_the_same_model(
     )
 
 
-USUAL = {"whitening": 0.5, "rotation": "itq", "landmarks_by": "uniform"}
+USUAL = {"rotation": "itq", "landmarks_by": "uniform"}
 
 
 @pytest.mark.parametrize("place", range(0, len(FLAGS), 2))
@@ -91,7 +91,7 @@ def test_a_job_goes_on_only_with_the_settings_it_had(command, fails, job, *, pla
 def test_a_job_goes_on_where_its_defaults_are_spelt_out(command, job):
     learn = (*job("learn"), "--method", "ssbc")
     assert command(*learn).code == 0
-    spelt = ("--whitening", 0.5, "--rotation", "itq", "--epochs", "auto", "--epsilon", 1)
+    spelt = ("--bits", 8, "--rotation", "itq", "--epochs", "auto", "--epsilon", 1)
     done = command(*learn, *spelt, "--refine", 0, "--json")
     assert (done.code, done.json["rows"], done.json["new_rows"]) == (0, 600, 0)
 

@@ -61,7 +61,7 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     bandwidth : float or streambits.bandwidth.Bandwidth, default=None
         Denominator of the affinity. None: `streambits.bandwidth.nearest(30)`.
     whitening : float, default=None
-        From 0 (the paper) to 1. None: 0.5.
+        From 0 (the paper) to 1. None: 0.5, or 0.75 with `refine`.
     rotation : {'itq', 'random', 'uniform', 'none'}, default=None
         How directions are rotated before they become bits. None: 'itq'.
     epsilon : float, default=None

@@ -21,6 +21,7 @@ from streambits.sketches import (
 )
 
 EXACT_BYTES = 8 * 2**30  # limit of the exact methods
+PLAIN, REFINED = 0.5, 0.75  # whitening by default, without a refinement and with one
 FOURIER = 500  # random Fourier features by default
 
 
@@ -30,7 +31,7 @@ def ssbc(
     *,
     bandwidth: Bandwidth | float | None = None,
     epsilon: float = 1.0,
-    whitening: float = 0.5,
+    whitening: float | None = None,
     rotation: str = "itq",
     half_life: float | None = None,
     epochs: str | int = "auto",
@@ -52,8 +53,9 @@ def ssbc(
         Denominator b of the affinity exp(-distance^2 / b), `nearest(30)` by default.
     epsilon : float, default 1
         The sketch has l = ceil(bits + bits / epsilon) rows.
-    whitening : float, default 0.5
-        Exponent of the division by singular values, from 0 (the paper) to 1.
+    whitening : float, optional
+        Exponent of the division by singular values, from 0 (the paper) to 1: 0.5 by default, and
+        0.75 for refined codes, whose bits need only find candidates.
     rotation : {"itq", "random", "uniform", "none"}, default "itq"
         Rotation of the directions before they become bits: see `Learner`.
     half_life : float, optional
@@ -129,7 +131,7 @@ def ssbc(
         sketch,
         bits=bits,
         prior=prior,
-        whitening=whitening,
+        whitening=_whitening(whitening, refine),
         rotation=rotation,
         reference=reference,
         refine=refine,
@@ -146,7 +148,7 @@ def rff_fd(
     bandwidth: Bandwidth | float | None = None,
     count: int | None = None,
     epsilon: float = 1.0,
-    whitening: float = 0.5,
+    whitening: float | None = None,
     rotation: str = "itq",
     half_life: float | None = None,
     refine: int = 0,
@@ -189,7 +191,7 @@ def rff_fd(
         sketch,
         bits=bits,
         prior=prior,
-        whitening=whitening,
+        whitening=_whitening(whitening, refine),
         rotation=rotation,
         refine=refine,
         certified=certified,
@@ -290,6 +292,11 @@ def exact_r(
     """
     _check_exact(landmarks)
     return _spectral(landmarks, bits, bandwidth, whitening=1, rotation="random", seed=seed)
+
+
+def _whitening(value: float | None, refine: int) -> float:
+    """As asked for, or the default."""
+    return (REFINED if refine else PLAIN) if value is None else value
 
 
 def _sketch(

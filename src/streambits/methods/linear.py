@@ -1,5 +1,7 @@
 """Methods on the rows themselves, with directions learned from the stream."""
 
+import logging
+
 from streambits._arrays import (
     Array,
     as_count,
@@ -21,6 +23,8 @@ from streambits.sketches import (
     labelled_guide,
 )
 
+logger = logging.getLogger("streambits")
+REFINED = 0.25  # whitening of refined codes by default
 MARKS = 500  # rows of the sample, at most, by which a stream is judged
 
 
@@ -28,7 +32,7 @@ def linear(
     sample: Array,
     bits: int = BITS,
     *,
-    whitening: float = 0,
+    whitening: float | None = None,
     rotation: str = "itq",
     half_life: float | None = None,
     epochs: str | int = "auto",
@@ -45,8 +49,9 @@ def linear(
         Its mean is the origin, and it counts once beside the stream.
     bits : int, default 64
         At most d.
-    whitening : float, default 0
-        Exponent of the division by singular values, from 0 to 1.
+    whitening : float, optional
+        Exponent of the division by singular values, from 0 to 1: 0 by default, and 0.25 for refined
+        codes.
     rotation : {"itq", "random", "uniform", "none"}, default "itq"
     half_life : float, optional
         Number of rows after which a row counts half. By default rows are never forgotten.
@@ -71,7 +76,7 @@ def linear(
         features,
         sketch,
         bits=bits,
-        whitening=whitening,
+        whitening=(REFINED if refine else 0.0) if whitening is None else whitening,
         rotation=rotation,
         prior=sample,
         reference=reference,
@@ -164,6 +169,7 @@ def pcah(
         sample,
         bits,
         rotation="none",
+        whitening=0,
         half_life=half_life,
         epochs="never",
         refine=refine,
@@ -202,6 +208,7 @@ def itq(
         sample,
         bits,
         rotation="itq",
+        whitening=0,
         half_life=half_life,
         epochs="never",
         refine=refine,
@@ -246,6 +253,7 @@ def unifdiag(
         sample,
         bits,
         rotation="uniform",
+        whitening=0,
         half_life=half_life,
         epochs="never",
         refine=refine,
@@ -407,9 +415,18 @@ def semi_supervised(
 def _monitor(
     epochs: str | int, features: Features, sample: Array, reference: Array
 ) -> DriftMonitor | None:
-    """A monitor that judges by some rows of the sample, as these features have no landmarks."""
+    """A monitor that judges by some rows of the sample, as these features have no landmarks.
+
+    Rows that are all equal tell nothing of where others may be, so there "auto" is "never".
+    """
     if epochs == "never":
         return monitor_for(epochs, features)
     rows = as_rows(sample, like=features.like)
-    marks = GaussianAffinity(rows[:: -(-rows.shape[0] // MARKS), :])
+    try:
+        marks = GaussianAffinity(rows[:: -(-rows.shape[0] // MARKS), :])
+    except InputError:
+        if epochs != "auto":
+            raise
+        logger.info("epochs 'auto' is 'never': rows of the sample have no distance from each other")
+        return None
     return monitor_for(epochs, features, rows if reference is None else reference, marks)

@@ -72,7 +72,7 @@ class MethodSettings:
     whitening: float | None = _setting(
         None,
         "How much strong directions are damped, from 0 (not at all) to 1. The default is 0.5 for "
-        "ssbc and rff_fd, and 0 for linear.",
+        "ssbc and rff_fd and 0 for linear; with --refine 0.75 and 0.25.",
         least=0,
         most=1,
     )
