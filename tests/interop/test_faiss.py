@@ -166,7 +166,7 @@ def test_product_codes_come_back_without_what_was_filled_up(refine, data):
     assert held.get(np.arange(1500) * 3) == codes
     axes = coder.refinement.quantiser.axes
     along = [each.decode(codes) @ axes for each in (coder, back)]
-    assert np.allclose(*along, rtol=1e-5)
+    assert np.allclose(*along, rtol=1e-5, atol=1e-4)  # single precision
     assert back.encode(data).refinement.shape == codes.refinement.shape
     assert (back.encode(data).refinement != codes.refinement).mean() < 0.01
 
