@@ -10,9 +10,35 @@ RNG = np.random.default_rng(0)
 CODES = Codes.from_bits((RNG.random((30, 20)) < 0.5)[RNG.integers(30, size=120)])
 
 
+REFINED = Codes(CODES.packed, 20, 0, RNG.integers(256, size=(120, 3)).astype(np.uint8))
+
+
+@pytest.mark.parametrize("codes", [CODES, REFINED], ids=["plain", "refined"])
 @pytest.mark.parametrize("method", ["auto", "scan", "multi"])
-def test_our_index_passes(method):
-    check_index(lambda: HammingIndex(20, strategy=method), CODES)
+def test_our_index_passes(method, codes):
+    check_index(lambda: HammingIndex(20, strategy=method), codes)
+
+
+class Forgetful(HammingIndex):
+    """Gives back the sign bits alone."""
+
+    def get(self, ids):
+        codes = super().get(ids)
+        return Codes(codes.packed, codes.bits, codes.epoch)
+
+
+class Coarse(HammingIndex):
+    """Takes any refinement, and keeps it for some."""
+
+    def upsert(self, codes, ids):
+        some = np.resize(REFINED.refinement, (len(codes), 3))
+        super().upsert(Codes(codes.packed, codes.bits, 0, some), ids)
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Coarse])
+def test_an_index_that_loses_refinements_is_caught(kind):
+    with pytest.raises(AssertionError, match="check_index_refinement: expected codes as they came"):
+        check_index(lambda: kind(20), REFINED)
 
 
 class TiesByChance(HammingIndex):

@@ -1,6 +1,6 @@
 """Checks of indexes: exact neighbours among codes that come and go; each promise has a check.
 
-Every check takes a function that makes an empty index (`add`, `upsert`, `remove`, `update`,
+Every check takes a function that makes an empty index (`add`, `upsert`, `remove`, `update`, `get`,
 `search`, `within`, `len`, `in`, iteration over ids) and codes, 50 or more, some of them equal; it
 raises an AssertionError that says what was expected. The right answers are counted bit by bit.
 """
@@ -94,6 +94,29 @@ def check_index_upsert(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], len(held)), held, codes, len(held))
 
 
+def check_index_refinement(factory: Factory, codes: Codes) -> None:
+    """`get` returns codes as they came, with their refinement; another number of bytes is refused.
+
+    Whatever was removed and came again in between, and in whatever order.
+    """
+    ids = np.random.default_rng(0).permutation(len(codes))
+    index = factory()
+    for some in np.array_split(ids, 3):
+        index.add(codes[some], some)
+    index.remove(np.arange(0, len(codes), 3))
+    index.upsert(codes[::-1][::2], np.arange(len(codes))[::-1][::2])
+    missing = np.array([i for i in range(len(codes)) if i not in index], np.int64)
+    if len(missing):
+        index.add(codes[missing], missing)
+    expect(index.get(np.arange(len(codes))) == codes, "expected codes as they came")
+    more = np.zeros((1, codes.refine + 1), np.uint8)
+    other = Codes(codes[:1].packed, codes.bits, codes.epoch, more)
+    what = f"{codes.refine + 1} bytes of refinement beside {codes.refine}"
+    expect_error(InputError, lambda: index.add(other, [10**6]), what)
+    expect_error(InputError, lambda: index.upsert(other, [0]), what)
+    expect(index.get(np.arange(len(codes))) == codes, "expected refused codes to change nothing")
+
+
 def check_index_refusals(factory: Factory, codes: Codes) -> None:
     """Bad input is an error of this package, and changes nothing."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
@@ -109,7 +132,7 @@ def check_index_refusals(factory: Factory, codes: Codes) -> None:
         (lambda: index.within(one, -1), "a radius below 0"),
     ):
         expect_error(InputError, action, what)
-    later = Codes(one.packed, one.bits, one.epoch + 1)
+    later = Codes(one.packed, one.bits, one.epoch + 1, one.refinement)
     expect_error(StreambitsError, lambda: index.search(later, 1), "a query of an unknown epoch")
     expect(list(index) == sorted(held), "expected refused calls to change nothing")
     _expect_hits(index.search(codes[:QUERIES], 10), held, codes, 10)
@@ -123,6 +146,7 @@ CHECKS = (
     check_order_of_insertion,
     check_changes,
     check_index_upsert,
+    check_index_refinement,
     check_index_refusals,
 )
 
