@@ -9,8 +9,9 @@ same sample. FAISS PQ and OPQ want a number of columns that the bytes divide: ro
 columns of zeros, which change no distance. RaBitQ has one length, a bit per column and 8 bytes; it
 stands in a line of its own, beside our codes of as many bytes.
 
-Refined codes have half of their bytes as sign bits (at most 64 bits), rank 300 candidates by
-Hamming distance, and have the features that `method="auto"` chooses.
+Refined codes have half of their bytes as sign bits (at most 64 bits) and rank 300 candidates by
+Hamming distance, or all codes; or they have a quarter as sign bits and rank a tenth of all codes.
+Their features are those that `method="auto"` chooses.
 """
 
 import argparse
@@ -64,14 +65,15 @@ def product(task: Task, count: int) -> Found:
     return index.search(coder.queries(task.queries), K).ids
 
 
-def refined(method: str, candidates: int | str = CANDIDATES) -> Callable[[Task, int], Found]:
+def refined(share: float, candidates: int | str | None) -> Callable[[Task, int], Found]:
+    """Codes with a share of their bytes as sign bits; candidates: None for a tenth of all codes."""
+
     def search(task: Task, count: int) -> Found:
-        half = min(count // 2, 8)
-        settings = sb.Settings(
-            8 * half, method, refine=count - half, epochs="never", seed=task.seed
-        )
+        signs = min(int(share * count), 8)
+        settings = sb.Settings(8 * signs, refine=count - signs, epochs="never", seed=task.seed)
         coder, index = learned(settings, task)
-        return index.search(coder.queries(task.queries), K, candidates=candidates).ids
+        ranked = len(index) // 10 if candidates is None else candidates
+        return index.search(coder.queries(task.queries), K, candidates=ranked).ids
 
     return search
 
@@ -119,8 +121,9 @@ def rabitq_bytes(columns: int) -> int:
 
 CONTESTANTS: dict[str, Callable[[Task, int], Found]] = {
     "product (ours)": product,
-    "refined, 300 candidates (ours)": refined("auto"),
-    "refined, all (ours)": refined("auto", "all"),
+    "refined, 300 candidates (ours)": refined(0.5, CANDIDATES),
+    "refined, all (ours)": refined(0.5, "all"),
+    "refined, a quarter signs, a tenth (ours)": refined(0.25, None),
     "FAISS PQ": from_faiss("PQ{}x8"),
     "FAISS OPQ": from_faiss("OPQ{0},PQ{0}x8"),
     "FAISS RaBitQ": rabitq,
@@ -143,12 +146,15 @@ def task_of(name: str, seed: int) -> tuple[Task, NDArray[np.intp]]:
     return Task(rows, sample, asked, seed), truth
 
 
-def measure(name: str, count: int | None, seed: int) -> list[float]:
+Contestants = dict[str, Callable[[Task, int], Found]]
+
+
+def measure(name: str, count: int | None, seed: int, chosen: Contestants) -> list[float]:
     """The recall of each contestant on one stream; NaN where it has no such code."""
     task, truth = task_of(name, seed)
     size = rabitq_bytes(task.rows.shape[1]) if count is None else count
     found = [float(size)]
-    for search in CONTESTANTS.values():
+    for search in chosen.values():
         try:
             found.append(recall(search(task, size), truth))
         except sb.errors.InputError:  # it has no codes of this length
@@ -162,12 +168,14 @@ def main() -> None:
     parser.add_argument("--rabitq", action="store_true", help="also at the length of RaBitQ")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=list(datasets.SIZES))
+    parser.add_argument("--only", default="", help="contestants with this in their names")
     options = parser.parse_args()
-    print("| data | bytes |", " | ".join(CONTESTANTS), "|")
-    print("|---|---:|" + "---:|" * len(CONTESTANTS))
+    chosen = {name: search for name, search in CONTESTANTS.items() if options.only in name}
+    print("| data | bytes |", " | ".join(chosen), "|")
+    print("|---|---:|" + "---:|" * len(chosen))
     for name in filter(datasets.available, options.data):
         for count in (*options.bytes, *([None] if options.rabitq else [])):
-            found = [measure(name, count, seed) for seed in range(options.seeds)]
+            found = [measure(name, count, seed, chosen) for seed in range(options.seeds)]
             size, *means = np.mean(found, axis=0)
             cells = ("-" if np.isnan(mean) else f"{mean:.3f}" for mean in means)
             print(f"| {name} | {size:.0f} |", " | ".join(cells), "|", flush=True)
