@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--codes", type=int, default=4_000_000)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--method", default="itq", help="of the sign bits")
+    parser.add_argument("--method", default="ssbc", help="of the sign bits")
     parser.add_argument("--bits", type=int, default=64, choices=range(8, 128, 8))
     parser.add_argument("--candidates", type=int, nargs="*", default=[2000, 5000, 10000, 20000])
     options = parser.parse_args()
