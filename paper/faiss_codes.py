@@ -150,9 +150,19 @@ def _padded(columns: int, bits: int, *, turned: bool = False) -> Any:
     width = columns + -columns % parts
     index = faiss.IndexPQ(width, parts, 8)
     index.pq.cp.min_points_per_centroid = 1  # no complaints on stderr
-    turns = [faiss.OPQMatrix(width, parts)] if turned else []
+    turns = [_turn(width, parts)] if turned else []
     remap: Any = faiss.RemapDimensionsTransform  # its stub lacks this constructor
     return _chain(remap(columns, width, False), *turns, index)
+
+
+def _turn(width: int, parts: int) -> Any:
+    """A rotation for product quantisation, fitted without complaints on stderr."""
+    turn: Any = faiss.OPQMatrix(width, parts)
+    inner: Any = faiss.ProductQuantizer(width, parts, 8)
+    inner.cp.min_points_per_centroid = 1
+    inner.this.disown()  # the rotation points to it, and does not own it
+    turn.pq = inner
+    return turn
 
 
 def _chain(*parts: Any) -> Any:
