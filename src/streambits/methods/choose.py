@@ -20,7 +20,7 @@ from streambits.sketches import Directions, Gram
 from streambits.sketches.base import Contribution, check_rank
 
 LEAST = 200  # rows below which nothing is measured
-ROWS, QUERIES = 2500, 800  # rows beside the landmarks at most, and those of them that are queries
+ROWS, QUERIES = 2500, 600  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
 MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
@@ -82,7 +82,7 @@ def choose_features(
     Notes
     -----
     Both kinds of codes are fitted to rows that are not landmarks, at most 2,500, in a shorter way
-    than a learner's, and 800 of these rows search the others. Their 3 nearest there are about as
+    than a learner's, and 600 of these rows search the others. Their 3 nearest there are about as
     far away as the 100 nearest among 80,000 rows, and the first 3 answers are as large a share as
     the first 100. Recall at a single depth is uncertain, and may be near 1 for both; the mean over
     depths from 1 to 64 tells best which features have the better recall in the whole stream.
