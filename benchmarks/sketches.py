@@ -40,7 +40,7 @@ def main() -> None:
                 rows = rng.random((BLOCK, width), dtype=np.float32)
                 fd = per_row(sb.sketches.FrequentDirections(width, size), rows)
                 gram = per_row(sb.sketches.Gram(width), rows)
-                single = per_row(sb.sketches.Gram(width, single=True), rows)
+                single = per_row(sb.sketches.Gram(width, precision="single"), rows)
                 print(
                     f"{size:4} {width:5} {factor:4} {fd:8.1f} {gram:8.1f} {single:12.1f} "
                     f"{fd / gram:8.2f}",

@@ -45,7 +45,9 @@ __all__ = [
     "is_array_api_obj",
     "is_numpy_array",
     "move",
+    "moved",
     "nbytes",
+    "put",
     "same",
     "squared_distances",
     "to_numpy",
@@ -244,6 +246,41 @@ def take(rows: Array, places: Any) -> Array:
         return rows[places]
     xp = array_namespace(rows)
     return xp.take(rows, xp.asarray(places, device=device(rows)), axis=0)
+
+
+def put(array: Array, places: Any, rows: Array, which: Any) -> None:
+    """Copy some rows to places of an array; both are selected by NumPy arrays of whole numbers."""
+    if is_numpy_array(array):
+        array[places] = rows[which]
+    elif is_torch_array(array) or is_cupy_array(array):
+        if len(places):
+            xp = array_namespace(array)
+            array[xp.asarray(places, device=device(array))] = take(rows, which)
+    else:  # the standard has no assignment to several places
+        for place, row in zip(places.tolist(), which.tolist(), strict=True):
+            array[place, :] = rows[row, :]
+
+
+def moved(state: Any, like: Array, *, but: tuple[str, ...] = ()) -> Any:
+    """Return what `state` of a part gave, with its floating arrays on the device of `like`.
+
+    Parameters
+    ----------
+    state : dict
+        Arrays and plain values by name, also in further dicts.
+    like : array
+        In the library and on the device that arrays are moved to.
+    but : tuple of str
+        Names that stay where they are.
+    """
+    if isinstance(state, dict):
+        return {
+            name: value if name in but else moved(value, like, but=but)
+            for name, value in state.items()
+        }
+    if is_array_api_obj(state) and array_namespace(state).isdtype(state.dtype, "real floating"):
+        return beside(state, like)
+    return state
 
 
 def double(array: Array) -> Array:

@@ -38,7 +38,7 @@ GUIDE = ORTHONORMAL * np.arange(5.0, 0, -1) @ ORTHONORMAL.T
 SKETCHES = {
     "gram": lambda: sb.sketches.Gram(8),
     "gram raw": lambda: sb.sketches.Gram(8, centred=False),
-    "gram single": lambda: sb.sketches.Gram(8, single=True),
+    "gram single": lambda: sb.sketches.Gram(8, precision="single"),
     "frequent directions": lambda: sb.sketches.FrequentDirections(8, 4),
     "frequent directions raw": lambda: sb.sketches.FrequentDirections(8, 4, centred=False),
     "frequent directions as printed": lambda: sb.sketches.FrequentDirections(

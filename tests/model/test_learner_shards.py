@@ -83,11 +83,11 @@ def refusals(train):
         "bits": (sb.ssbc(train, 9), "bits is 8 here and 9 there"),
         "whitening": (sb.ssbc(train, 8, whitening=0), "whitening"),
         "rotation": (sb.ssbc(train, 8, rotation="none"), "rotation"),
-        "steady": (Learner(features, Gram(60, single=True), bits=8, steady=False), "steady"),
+        "steady": (Learner(features, Gram(60, precision="single"), bits=8, steady=False), "steady"),
         "features": (Learner(Linear(train[0]), Gram(8), bits=8, prior=train), "different features"),
         "sketch": (Learner(features, FrequentDirections(60, 9), bits=8, prior=train), "Gram"),
-        "sample": (Learner(features, Gram(60, single=True), bits=8, prior=train, sample=7), "7"),
-        "prior": (Learner(features, Gram(60, single=True), bits=8, prior=prior), "prior"),
+        "sample": (Learner(features, Gram(60, precision="single"), bits=8, prior=train, sample=7), "7"),
+        "prior": (Learner(features, Gram(60, precision="single"), bits=8, prior=prior), "prior"),
         "something else": ("a learner", "str"),
     }
 

@@ -14,7 +14,7 @@ ROWS = np.random.default_rng(0).standard_normal((120, WIDTH)) * 0.7 ** np.arange
 KINDS = {
     "gram": lambda like=None: Gram(WIDTH, like=like),
     "raw gram": lambda like=None: Gram(WIDTH, centred=False, like=like),
-    "single gram": lambda like=None: Gram(WIDTH, single=True, like=like),
+    "single gram": lambda like=None: Gram(WIDTH, precision="single", like=like),
     "frequent directions": lambda like=None: FrequentDirections(WIDTH, 4, like=like),
     "raw frequent directions": lambda like=None: FrequentDirections(
         WIDTH, 4, 1, centred=False, like=like
@@ -176,7 +176,7 @@ def test_rows_are_not_changed(make):
     [
         (Gram(4), Gram(5), "width is 4 here and 5 there"),
         (Gram(4), Gram(4, centred=False), "centred"),
-        (Gram(4), Gram(4, single=True), "single"),
+        (Gram(4), Gram(4, precision="single"), "precision"),
         (Gram(4), FrequentDirections(4, 2), "Gram and FrequentDirections"),
         (FrequentDirections(4, 2), FrequentDirections(4, 3), "size is 2 here and 3 there"),
         (FrequentDirections(4, 2), FrequentDirections(4, 2, 1), "spare"),

@@ -69,7 +69,7 @@ def test_more_directions_than_columns_are_a_rank_error():
 def test_single_precision_errs_by_less_than_its_certificate(offset, seed, count):
     rows = np.random.default_rng(seed).standard_normal((1000, 6)) * [9, 5, 3, 1, 1, 0.1] + offset
     rows = rows.astype(np.float32)
-    sketch = Gram(6, single=True)
+    sketch = Gram(6, precision="single")
     for start in range(0, 1000, count):
         sketch.update(rows[start : start + count])
     error = np.linalg.norm(sketch.matrix - scatter(rows.astype(np.float64)), 2)
@@ -79,7 +79,7 @@ def test_single_precision_errs_by_less_than_its_certificate(offset, seed, count)
 
 def test_certificates_of_single_precision_add_up_when_merged():
     rows = np.random.default_rng(0).random((100, 4), dtype=np.float32)
-    left, right = gram_of(rows[:50], single=True), gram_of(rows[50:], single=True)
+    left, right = gram_of(rows[:50], precision="single"), gram_of(rows[50:], precision="single")
     expected = left.certificate + right.certificate
     left.merge(right)
     assert left.certificate == expected > 0
@@ -98,7 +98,7 @@ def test_single_precision_suffices_for_strong_directions_only():
 
 def test_certificates_of_several_blocks_add_up_when_merged():
     rows = np.random.default_rng(0).random((100, 4), dtype=np.float32)
-    left, right = gram_of(rows[:20], single=True), gram_of(rows[20:70], single=True)
+    left, right = gram_of(rows[:20], precision="single"), gram_of(rows[20:70], precision="single")
     right.update(rows[70:])
     expected = left.certificate + right.certificate
     left.merge(right)

@@ -15,6 +15,7 @@ from streambits._arrays import (
     as_rows,
     beside,
     double,
+    is_numpy_array,
     nbytes,
     take,
 )
@@ -22,6 +23,7 @@ from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
 
 USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
+HUGE = float(np.finfo(np.float32).max)  # stands for squares that overflow: affinities of 0
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
 
 
@@ -101,12 +103,11 @@ class GaussianAffinity:
 
     def __call__(self, rows: Array) -> Array:
         exponents = self._exponents(rows)
-        xp = array_namespace(exponents)
-        if bool(xp.max(exponents) > 0):  # by rounding, where a row is a landmark
-            exponents = xp.minimum(exponents, xp.zeros_like(exponents))
         if isinstance(exponents, np.ndarray):  # in place: half the memory traffic
+            if exponents.max() > 0:  # by rounding, where a row is a landmark
+                np.minimum(exponents, 0, out=exponents)
             return np.exp(exponents, out=exponents)
-        return xp.exp(exponents)
+        return array_namespace(exponents).exp(exponents)  # at most 1, but for rounding
 
     def closest(self, rows: Array) -> Array:
         """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""
@@ -120,7 +121,11 @@ class GaussianAffinity:
         xp = array_namespace(rows)
         relative = self._relative(rows)
         squares = _squares(relative)
-        if not bool(xp.all(xp.isfinite(squares))):
+        finite = xp.isfinite(squares)
+        if not is_numpy_array(rows) and relative.dtype == xp.float32:  # without waiting for it
+            relative = xp.where(finite[:, None], relative, xp.zeros_like(relative))
+            squares = xp.where(finite, squares, xp.full_like(squares, HUGE))
+        elif not bool(xp.all(finite)):
             return self._of_huge(rows, relative.dtype)
         ones = xp.ones_like(squares)[:, None]
         extended = xp.concat([relative, squares[:, None], ones], axis=1)

@@ -168,7 +168,7 @@ def _linear(rows: NDArray[Any]) -> Values:
 
 def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
     """The affinities of the rows, and their sketch."""
-    affinity, sketch = GaussianAffinity(landmarks), Gram(len(landmarks), single=True)
+    affinity, sketch = GaussianAffinity(landmarks), Gram(len(landmarks), precision="single")
 
     def work(block: NDArray[Any]) -> tuple[Values, Contribution]:
         features = affinity(block).astype(np.float32, copy=False)
@@ -211,7 +211,7 @@ def _directions(
     if width > WIDE:
         directions = _iterated(features - mean.astype(np.float32), bits)
     else:
-        sketch = Gram(width, single=True)
+        sketch = Gram(width, precision="single")
         sketch.update(features)
         directions = _exact(features, bits, sketch)
     check_rank(directions.energies, bits, NOTHING)

@@ -25,6 +25,7 @@ from streambits.model.learner import Learner
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import reservoir
+from streambits.sketches import PRECISIONS
 
 LEARNED: dict[str, Method] = {
     name: method
@@ -49,7 +50,7 @@ class MethodSettings:
 
     Parameters
     ----------
-    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified
+    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified, precision
         As for `ssbc`; the metadata of each field has a help text and its limits.
     """
 
@@ -100,6 +101,12 @@ class MethodSettings:
         "Add one more byte, which bounds the distance of a row from what its code decodes to, for "
         "answers that are proven to be exact.",
     )
+    precision: str | None = _setting(
+        None,
+        "Precision of the products that ssbc sums up: auto (single where that does no harm, the "
+        "default), double, single, or tf32, which is fast on NVIDIA GPUs and less exact.",
+        choices=("auto", *PRECISIONS),
+    )
 
     def arguments(self) -> dict[str, Any]:
         """Return the settings of the method that are not left to it, by name."""
@@ -127,7 +134,7 @@ class Settings(MethodSettings):
     refresh : "auto" or int
         Rows between two coders of an online job: see `OnlineEncoder`.
     seed : int, default 0
-    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified
+    epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified, precision
         Settings of the method (`MethodSettings`), by keyword.
 
     Examples

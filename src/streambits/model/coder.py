@@ -20,10 +20,12 @@ from streambits._arrays import (
     take,
     to_numpy,
 )
+from streambits._device import on_device, products
 from streambits._threads import cached, ordered_map
 from streambits.errors import EpochError, InputError, ReachWarning
 from streambits.features import Features, GaussianAffinity
 from streambits.model.codes import Codes, check_refine
+from streambits.model.device import DeviceEncoder
 from streambits.model.projection import Projection
 from streambits.model.refinement import Refinement, restored
 
@@ -128,7 +130,10 @@ class Coder:
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
         checked = self._checked(rows)
-        codes = self.joined(ordered_map(self.encoded, self._blocks(checked)))
+        if is_numpy_array(checked):
+            codes = self.joined(ordered_map(self.encoded, blocks(checked, BLOCK)))
+        else:
+            codes = self.joined([self.encoded(checked)])
         if warn:
             warn_of_reach(self.out_of_reach(checked, codes).sum(), len(codes), "encoded")
         return codes
@@ -154,7 +159,8 @@ class Coder:
         found = np.zeros(len(codes), np.bool_)
         if not isinstance(self.features, GaussianAffinity):
             return found
-        suspects = np.flatnonzero((codes.packed == self._far).all(axis=1))
+        suspects = np.flatnonzero(codes.packed[:, 0] == self._far[0])
+        suspects = suspects[(codes.packed[suspects] == self._far).all(axis=1)]
         for start in range(0, len(suspects), BLOCK):
             some = suspects[start : start + BLOCK]
             like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
@@ -250,7 +256,8 @@ class Coder:
         array of shape (n, bits)
         """
         checked = self._checked(rows)
-        found = list(ordered_map(self._values, self._blocks(checked)))
+        size = BLOCK if is_numpy_array(checked) else DEVICE_BLOCK
+        found = list(ordered_map(self._values, blocks(checked, size)))
         values = array_namespace(found[0]).concat(found, axis=0)
         if not warn:
             return values
@@ -261,11 +268,9 @@ class Coder:
     def _checked(self, rows: Array) -> Array:
         return as_rows(rows, like=self.features.like, width=self.features.inputs)
 
-    def _blocks(self, rows: Array) -> list[Array]:
-        return blocks(rows, BLOCK if is_numpy_array(rows) else DEVICE_BLOCK)
-
     def _values(self, rows: Array) -> Array:
-        return self.projection(self.features(rows))
+        with products(rows):
+            return self.projection(self.features(rows))
 
     def encoded(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
         """Encode one block of checked rows.
@@ -281,6 +286,8 @@ class Coder:
         array of shape (n, ceil(bits / 8) + refine), uint8
             Packed bits, and the refinement beside them; `joined` makes codes of such blocks.
         """
+        if not is_numpy_array(rows):
+            return self._there(rows, features)
         bits = self._bits(rows, features)
         packed = np.packbits(bits, axis=1, bitorder="little")
         if self.refinement is None:
@@ -289,7 +296,8 @@ class Coder:
 
     def joined(self, blocks: Iterable[NDArray[np.uint8]]) -> Codes:
         """Make codes of what `encoded` returned for one block after another."""
-        both, width = np.concatenate(list(blocks)), -(-self.bits // 8)
+        parts, width = list(blocks), -(-self.bits // 8)
+        both = np.concatenate(parts) if len(parts) > 1 else parts[0]
         if self.refinement is None:
             return Codes(frozen(both), self.bits, self.epoch)
         packed, refinement = (frozen(part.copy()) for part in np.split(both, [width], axis=1))
@@ -299,18 +307,14 @@ class Coder:
         """Signs, with those within the rounding error decided again one level more exactly."""
         if not self.bits:
             return np.zeros((int(rows.shape[0]), 0), np.bool_)
-        values, error = self._measured(rows, features)
-        xp = array_namespace(values)
-        bits: NDArray[np.bool_] = to_numpy(values > 0)
-        unsure = np.flatnonzero(to_numpy(xp.min(xp.abs(values), axis=1) <= error))
+        values, error = self.measured(rows, features)
+        bits: NDArray[np.bool_] = values > 0
+        unsure = np.flatnonzero(np.min(np.abs(values), axis=1) <= error)
         if len(unsure):
-            doubtful = to_numpy(take(rows, unsure))
-            bits = np.array(bits)  # the library's memory may be read-only
-            judge = self if is_numpy_array(rows) else self._host
-            bits[unsure] = judge._decided_again(doubtful)
+            bits[unsure] = self._decided_again(take(rows, unsure))
         return bits
 
-    def _measured(self, rows: Array, features: Array = None) -> tuple[Array, Array]:
+    def measured(self, rows: Array, features: Array = None) -> tuple[Array, Array]:
         """Values along directions of length one, and (n,) bounds on their rounding errors.
 
         A sum of m rounded products errs by about sqrt(m) units of the length of its terms.
@@ -320,24 +324,36 @@ class Coder:
         unit = self._single if features.dtype == xp.float32 else self._double
         rounding = float(xp.finfo(features.dtype).eps) / 2
         relative = self.features.noise(rows, features) + 2 * features.shape[1] ** 0.5 * rounding
-        length = xp.sqrt(xp.vecdot(features, features))
+        if is_numpy_array(features):
+            length = np.sqrt(np.vecdot(features, features))
+        else:
+            length = xp.linalg.vector_norm(features, axis=1)
         return unit(features), length * relative + 4 * rounding * unit.farthest
 
     def _decided_again(self, rows: Array) -> NDArray[np.bool_]:
         if rows.dtype == np.float32:
             return self._bits(rows.astype(np.float64))
-        return np.concatenate([self._measured(row[None, :])[0] > 0 for row in rows])
+        return np.concatenate([self.measured(row[None, :])[0] > 0 for row in rows])
 
     @cached
-    def _host(self) -> "Coder":
-        """The twin on the host, for a coder on a device."""
-        return self.on(np.zeros(1))
+    def _there(self) -> DeviceEncoder:
+        """What encodes rows that are on a device, where this coder is too."""
+        return DeviceEncoder(self, self.on(np.zeros(1)))
 
-    def on(self, like: Array) -> "Coder":
-        """Return the same coder with its arrays in the library and on the device of `like`.
+    def on(self, like: Array | str) -> "Coder":
+        """Return the same coder with its arrays on a device.
 
-        Its codes are the same, bit for bit.
+        Parameters
+        ----------
+        like : array or str
+            An array in the library and on the device, or the name of a device of torch, as "cuda".
+
+        Returns
+        -------
+        Coder
+            Its codes are the same, bit for bit.
         """
+        like = on_device(like)
         projection = Projection(
             beside(self.projection.matrix, like), beside(self.projection.thresholds, like)
         )

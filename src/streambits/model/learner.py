@@ -18,10 +18,12 @@ from streambits._arrays import (
     blocks,
     double,
     is_numpy_array,
+    moved,
     nbytes,
     same,
     to_numpy,
 )
+from streambits._device import on_device, products
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
 from streambits.errors import InputError, MergeError
 from streambits.features import Features, GaussianAffinity
@@ -39,6 +41,7 @@ from streambits.sketches import Sketch
 
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
+DEVICE_BLOCK = 65536  # the same on a device
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
@@ -154,7 +157,7 @@ class Learner:
         if self.refine:
             check_supported(self.refine, size)
         self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
-        self._blocks = Blocks(BLOCK, features.inputs, features.like)
+        self._blocks = self._no_blocks()
         self._coder: Coder | None = None
         self._missed: float | None = None  # by that coder, when it was made
         self._refinement: Refinement | None = None  # of this epoch
@@ -168,6 +171,10 @@ class Learner:
         if prior is not None:
             with one_blas_thread():
                 self._prior.update(features(self._prior_rows))
+
+    def _no_blocks(self) -> Blocks:
+        size = BLOCK if is_numpy_array(self.features.like) else DEVICE_BLOCK
+        return Blocks(size, self.features.inputs, self.features.like)
 
     def _empty_sample(self, size: int) -> Reservoir:
         inputs, half_life = self.features.inputs, self._sketch.half_life
@@ -244,8 +251,9 @@ class Learner:
         """Learn and encode rows; the first block may begin with rows that waited."""
         waiting, blocks = self._blocks.waiting, self._blocks.cut(rows)
         first = 1 if waiting and blocks else 0  # a block that is not of these rows alone
-        start = min(BLOCK - waiting, rows.shape[0]) if waiting else 0
-        end = start + BLOCK * (len(blocks) - first)
+        size = self._blocks.size
+        start = min(size - waiting, rows.shape[0]) if waiting else 0
+        end = start + size * (len(blocks) - first)
         whole = blocks[first:] if coder.features is self.features else []
         encoded = self._absorb(blocks, coder if whole else None)[first:]
         if not whole:
@@ -264,8 +272,9 @@ class Learner:
     def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
         """Learn blocks; returns them as `coder.encoded`, if there is a coder to do that."""
 
-        def work(block: Array) -> tuple[Any, Any, bool]:
-            features = self.features(block)
+        def work(block: Array) -> tuple[Any, Any, Any]:
+            with products(block):
+                features = self.features(block)
             encoded = None if coder is None else coder.encoded(block, features)
             return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
 
@@ -274,18 +283,20 @@ class Learner:
             self._sketch.absorb(part)
             self._sample.update(block)
             found.append(encoded)
-            lost += far
-        warn_of_reach(BLOCK * lost, BLOCK * len(blocks), "learned")
+            lost = lost + far
+        size = self._blocks.size
+        warn_of_reach(size * int(lost), size * len(blocks), "learned")
         return found
 
-    def _is_out_of_reach(self, features: Array) -> bool:
+    def _is_out_of_reach(self, features: Array) -> Any:
         """Whether some rows of a block, sampled here and there, all miss every landmark.
 
         Where there is a monitor, it detects that and draws new landmarks.
         """
         if self._monitor or not isinstance(self.features, GaussianAffinity):
-            return False
-        return bool(array_namespace(features).max(features[::FEW, :]) < REACH)
+            return 0
+        xp = array_namespace(features)  # a number on the device of the features: nobody waits
+        return xp.astype(xp.max(features[::FEW, :]) < REACH, xp.int64)
 
     def merge(self, other: "Learner") -> Self:
         """Add all that another learner of the same settings has learned.
@@ -539,7 +550,7 @@ class Learner:
         own = marks is not self.features  # these have no landmarks, and stay as they are
         self.features = self.features if own else renewed
         self._sketch, self._sample = rebuilt(sketch, self.features, sample, since), held
-        self._blocks = Blocks(BLOCK, marks.inputs, self.features.like)
+        self._blocks = self._no_blocks()
         self._prior, self._prior_rows = self._prior.fresh(), self._blocks.rows
         if self._monitor:
             like = landmarks[: new or None, :]
@@ -628,11 +639,39 @@ class Learner:
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
             self._coder = Coder(self.features, last, self.epoch, self._refinement)
-        self._blocks.cut(state["waiting"])
         self._monitor = state["monitor"]
         if self._monitor:
             self._monitor.attach(self.features, self._monitor.marks)
+        self._absorb(self._blocks.cut(state["waiting"]))  # some are whole if it was on a device
         return self
+
+    @alone
+    def on(self, like: Array | str) -> "Learner":
+        """Return a copy with its arrays on a device, which learns rows there.
+
+        Parameters
+        ----------
+        like : array or str
+            An array in the library and on the device, or the name of a device of torch, as "cuda".
+
+        Returns
+        -------
+        Learner
+            It goes on from the same state. On a device rows are learned in blocks of 65,536; sums
+            are rounded differently from those on the host.
+        """
+        there = on_device(like)
+        state = self.state()
+        for name in ("sketch", "sample", "monitor"):
+            part = state[name]
+            if part is not None:
+                kept = moved(part.state(), there, but=("keys", "measurements"))
+                state[name] = type(part).from_state(kept)
+        if self._monitor and self._monitor.marks is not self.features:
+            state["monitor"].marks = self._monitor.marks.on(there)
+        rows = {name: state[name] for name in ("waiting", "prior", "more", "last")}
+        state |= moved(rows, there) | {"features": self.features.on(there)}
+        return Learner.from_state(state)
 
     def __repr__(self) -> str:
         kind = type(self._sketch).__name__

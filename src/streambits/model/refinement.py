@@ -112,7 +112,7 @@ class Refinement:
         """Bytes, and for which rows rounding may have decided one of them."""
         quantiser, residuals = self.quantiser, np.empty_like(rows)
         lengths = subtract(rows, self._origin, packed, self.tables, residuals)
-        spread = lengths + 2 * self._reach
+        spread = lengths + 2 * self.reach
         codes, doubtful = quantiser.assign_values(residuals @ quantiser.axes, spread)
         if self.far is not None:
             self._replace_far(rows, residuals, lengths, codes)
@@ -163,7 +163,7 @@ class Refinement:
         return self.offset + self.quantiser.mean
 
     @cached
-    def _reach(self) -> float:
+    def reach(self) -> float:
         """More than the length of any row that bits alone stand for."""
         return float(_lengths(self.tables).max(axis=1).sum())
 

@@ -1,7 +1,6 @@
 """A uniform sample of a stream, and the stream in blocks of one size."""
 
 import hashlib
-import heapq
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -16,12 +15,13 @@ from streambits._arrays import (
     as_rows,
     as_seed,
     blocks,
-    is_numpy_array,
     move,
     nbytes,
+    put,
     to_numpy,
 )
 from streambits.errors import InputError, MergeError
+from streambits.kernels.sampling import displace
 from streambits.model.batches import batches
 
 
@@ -130,11 +130,7 @@ class Reservoir:
             self._keys[filled : filled + free] = keys[:free]
         places, taken = _displaced(self._keys, keys, free)
         self._keys[places] = keys[taken]
-        if is_numpy_array(self._rows):
-            self._rows[places, :] = rows[taken, :]
-            return
-        for place, row in zip(places.tolist(), taken.tolist(), strict=True):
-            self._rows[place, :] = rows[row, :]
+        put(self._rows, places, rows, taken)
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -175,15 +171,9 @@ def _displaced(held: Any, keys: Any, start: int) -> tuple[NDArray[np.intp], NDAr
     count = min(len(asking), len(held))
     if not count:
         return np.empty(0, np.intp), np.empty(0, np.intp)
-    places = np.argpartition(-held, count - 1)[:count]
-    heap = list(zip((-held[places]).tolist(), places.tolist(), strict=True))
-    heapq.heapify(heap)
-    taken = {}
-    for row, key in zip(asking.tolist(), keys[asking].tolist(), strict=True):
-        if -key > heap[0][0]:
-            place = heapq.heapreplace(heap, (-key, heap[0][1]))[1]
-            taken[place] = row
-    return np.array(list(taken), np.intp), np.array(list(taken.values()), np.intp)
+    largest = np.argpartition(-held, count - 1)[:count]
+    rows = displace(held, largest, asking, keys[asking])
+    return largest[rows >= 0], rows[rows >= 0]
 
 
 def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generator = 0) -> Array:

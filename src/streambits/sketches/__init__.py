@@ -1,15 +1,16 @@
 """Sketches: small summaries of all feature rows seen, in fixed memory."""
 
-from streambits._arrays import Array
+from streambits._arrays import Array, as_choice
 from streambits.sketches.base import Directions, Sketch
 from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
-from streambits.sketches.gram import Gram, single_suffices
+from streambits.sketches.gram import PRECISIONS, Gram, single_suffices
 from streambits.sketches.hadamard import HadamardDirections
 from streambits.sketches.supervised import ETA, SupervisedGram, labelled_guide
 
 __all__ = [
     "ETA",
+    "PRECISIONS",
     "Directions",
     "Fixed",
     "FrequentDirections",
@@ -24,7 +25,14 @@ __all__ = [
 CROSSING = 12  # widths up to this many times the sketch size go to Gram
 
 
-def auto(sample: Array, bits: int, size: int, *, half_life: float | None = None) -> Sketch:
+def auto(
+    sample: Array,
+    bits: int,
+    size: int,
+    *,
+    half_life: float | None = None,
+    precision: str = "auto",
+) -> Sketch:
     """Choose the exact Gram matrix where it is faster, and Frequent Directions elsewhere.
 
     Parameters
@@ -37,6 +45,9 @@ def auto(sample: Array, bits: int, size: int, *, half_life: float | None = None)
         Size of the Frequent Directions.
     half_life : float, optional
         Number of rows after which a row counts half.
+    precision : {"auto", "double", "single", "tf32"}, default "auto"
+        Of a `Gram`'s products; "auto" is "single" where that leaves the directions intact
+        (`single_suffices`), and "double" elsewhere.
 
     Returns
     -------
@@ -45,7 +56,9 @@ def auto(sample: Array, bits: int, size: int, *, half_life: float | None = None)
         `benchmarks/sketches.py` measures the crossing.
     """
     width = sample.shape[1]
+    as_choice(precision, "precision", ("auto", *PRECISIONS))
     if width <= CROSSING * size:
-        single = single_suffices(sample, bits)
-        return Gram(width, single=single, half_life=half_life, like=sample)
+        if precision == "auto":
+            precision = "single" if single_suffices(sample, bits) else "double"
+        return Gram(width, precision=precision, half_life=half_life, like=sample)
     return FrequentDirections(width, size, half_life=half_life, like=sample)

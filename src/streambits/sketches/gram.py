@@ -8,11 +8,13 @@ import scipy.linalg
 from streambits._arrays import (
     Array,
     array_namespace,
+    as_choice,
     double,
     is_numpy_array,
     nbytes,
     zeros,
 )
+from streambits._device import products
 from streambits.sketches.base import (
     SMALLEST,
     CentredSketch,
@@ -25,7 +27,11 @@ from streambits.sketches.base import (
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 EPS32 = float(np.finfo(np.float32).eps)
-MOST = 1024  # columns up to which the test of precision pays
+TF32 = 2.0**-9  # twice the unit of rounding of factors of 11 bits, of which a product has two
+MOST, MOST_THERE = 1024, 4096  # columns up to which the test of precision pays, and on a device
+PRECISIONS = ("double", "single", "tf32")
+PART = 2048  # rows of a block that is multiplied at a time on a device
+LEAST_COLUMNS = 128  # of a strip of the product
 
 
 class Gram(CentredSketch):
@@ -39,10 +45,11 @@ class Gram(CentredSketch):
         Sum around the mean.
     half_life : float, optional
         Number of rows after which a row counts half.
-    single : bool, default False
-        Multiply float32 rows in single precision, block by block, and sum the blocks in double:
+    precision : {"double", "single", "tf32"}, default "double"
+        Of the products of float32 rows. "single": block by block, and blocks are summed in double:
         twice as fast, and the certificate is then a bound on the rounding. `single_suffices` says
-        whether that does any harm.
+        whether that does any harm. "tf32": on an NVIDIA GPU factors are rounded to 11 bits, which
+        is several times as fast again, and the certificate grows by it; elsewhere as "single".
     like : array, optional
         The sketch is held in the library and on the device of this array; NumPy by default.
 
@@ -65,14 +72,19 @@ class Gram(CentredSketch):
         *,
         centred: bool = True,
         half_life: float | None = None,
-        single: bool = False,
+        precision: str = "double",
         like: Array = None,
     ) -> None:
         like = np.zeros(1) if like is None else like
         super().__init__(width, like, centred=centred, half_life=half_life)
-        self.single = bool(single)
-        self._rounding = 0.0
+        self.precision = as_choice(precision, "precision", PRECISIONS)
+        self._rounding: Array = 0.0  # on a device a number there, which nobody waits for
         self._sum = zeros((self.width, self.width), like)
+
+    @property
+    def single(self) -> bool:
+        """Whether products are in single precision, or less."""
+        return self.precision != "double"
 
     @property
     def capacity(self) -> int:
@@ -80,7 +92,7 @@ class Gram(CentredSketch):
 
     @property
     def certificate(self) -> float:
-        return self._rounding
+        return float(self._rounding)
 
     @property
     def nbytes(self) -> int:
@@ -91,11 +103,13 @@ class Gram(CentredSketch):
             self.width,
             centred=self.centred,
             half_life=self.half_life,
-            single=self.single,
+            precision=self.precision,
             like=self._sum,
         )
 
     def prepare(self, rows: Array) -> Contribution:
+        if not is_numpy_array(rows):
+            return self._prepare_there(rows)
         found = self._running.split(rows, single=self.single)
         scatter = double(found.body.T @ found.body)
         if self.single and self.centred:  # the mean was rounded before it was subtracted
@@ -103,12 +117,38 @@ class Gram(CentredSketch):
             scatter -= found.weight * off[:, None] * off[None, :]
         return found._replace(body=scatter)
 
+    def _prepare_there(self, rows: Array) -> Contribution:
+        """On a device: products of small blocks above the diagonal, summed in double precision."""
+        single = self.precision != "double" and rows.dtype == array_namespace(rows).float32
+        found = self._running.split(rows, single=single)
+        xp, (count, width) = array_namespace(rows), rows.shape
+        whole, scatter = count - count % PART, zeros((width, width), rows)
+        step = max(LEAST_COLUMNS, -(-width // 4))
+        parts = [xp.reshape(found.body[:whole, :], (-1, PART, width)), found.body[None, whole:, :]]
+        for part in (part for part in parts if part.shape[0] * part.shape[1]):
+            for low in range(0, width, step):
+                own = part[:, :, low : low + step]
+                with products(rows, self.precision):
+                    product = xp.matrix_transpose(own) @ part[:, :, low:]
+                scatter[low : low + step, low:] += xp.sum(product, axis=0, dtype=xp.float64)
+        upper = xp.triu(scatter)
+        scatter = upper + xp.triu(scatter, k=1).T
+        if single and self.centred:
+            off = found.mean - double(xp.astype(found.mean, rows.dtype))
+            scatter = scatter - found.weight * off[:, None] * off[None, :]
+        return found._replace(body=scatter)
+
     def _accumulate(self, contribution: Contribution, correction: Array) -> None:
         self._sum += contribution.body
         if correction.shape[0]:
             self._sum += correction.T @ correction
-        if self.single:  # a sum of n products errs by about sqrt(n) units of its length
-            self._rounding += contribution.rows**0.5 * EPS32 * _trace(contribution.body)
+        if self.single:
+            on_host = is_numpy_array(contribution.body)
+            rows = contribution.rows if on_host else min(contribution.rows, PART)
+            unit = TF32 if self.precision == "tf32" and not on_host else 0.0
+            # a sum of n products errs by about sqrt(n) units of its length, rounded factors by one
+            rounding = (rows**0.5 * EPS32 + unit) * _trace(contribution.body)
+            self._rounding = self._rounding + (float(rounding) if on_host else rounding)
 
     def _scale(self, factor: float) -> None:
         self._sum *= factor
@@ -116,7 +156,7 @@ class Gram(CentredSketch):
 
     def merge(self, other: Self) -> None:
         """Add the sums: exact, as if all rows had come to one sketch."""
-        check_mergeable(self, other, "width", "centred", "half_life", "single")
+        check_mergeable(self, other, "width", "centred", "half_life", "precision")
         rounding = self._rounding + other._rounding
         self._combine(Contribution(other.seen, other.weight, other.mean, other._sum))
         self._rounding = rounding
@@ -129,7 +169,7 @@ class Gram(CentredSketch):
     def captured(self, basis: Array) -> float:
         """The share of all energy in the span of orthonormal columns (width, k)."""
         xp = array_namespace(basis)
-        return float(xp.sum(basis * (self._sum @ basis))) / max(_trace(self._sum), SMALLEST)
+        return float(xp.sum(basis * (self._sum @ basis))) / max(float(_trace(self._sum)), SMALLEST)
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
         return self._directions_of(self._sum, count, extra)
@@ -143,8 +183,8 @@ class Gram(CentredSketch):
     def state(self) -> dict[str, Any]:
         return {
             "centre": self._running.state(),
-            "single": self.single,
-            "rounding": self._rounding,
+            "precision": self.precision,
+            "rounding": self.certificate,
             "sum": array_namespace(self._sum).asarray(self._sum, copy=True),
         }
 
@@ -155,7 +195,7 @@ class Gram(CentredSketch):
             running.mean.shape[0],
             centred=running.tracked,
             half_life=running.half_life,
-            single=state["single"],
+            precision=state["precision"],
             like=state["sum"],
         )
         self._restore(state, running)
@@ -180,15 +220,16 @@ def single_suffices(rows: Array, count: int) -> bool:
     bool
         True if the energy of direction `count` is at least 1e-5 of the total: rounding in single
         precision moves energies by about 1e-8 of it. False for rows in double precision and for
-        more than 1024 columns.
+        more than 1024 columns, on a device 4096.
     """
     xp = array_namespace(rows)
-    if rows.dtype != xp.float32 or not count <= rows.shape[1] <= MOST:
+    most = MOST if is_numpy_array(rows) else MOST_THERE
+    if rows.dtype != xp.float32 or not count <= rows.shape[1] <= most:
         return False
     gram = Gram(rows.shape[1], like=rows)
     gram.update(rows)
     energies, _ = _leading(gram.matrix, count)
-    return float(energies[-1]) > SINGLE * _trace(gram.matrix)
+    return float(energies[-1]) > SINGLE * float(_trace(gram.matrix))
 
 
 def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
@@ -202,6 +243,7 @@ def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
     return xp.flip(energies, axis=0)[:count], xp.flip(vectors, axis=1)[:, :count]
 
 
-def _trace(matrix: Array) -> float:
+def _trace(matrix: Array) -> Array:
+    """Of no dimension: on a device nobody waits for it."""
     xp = array_namespace(matrix)
-    return float(xp.sum(xp.linalg.diagonal(matrix)))
+    return xp.sum(xp.linalg.diagonal(matrix))
