@@ -20,6 +20,7 @@ from array_api_compat import (
 )
 from numpy.typing import NDArray
 
+from streambits._device import upload
 from streambits.errors import InputError
 
 LARGEST = 1e150  # what double precision can square, and sum
@@ -244,8 +245,7 @@ def take(rows: Array, places: Any) -> Array:
     """Select the rows at `places`, a NumPy array of whole numbers."""
     if is_numpy_array(rows):
         return rows[places]
-    xp = array_namespace(rows)
-    return xp.take(rows, xp.asarray(places, device=device(rows)), axis=0)
+    return array_namespace(rows).take(rows, upload(np.asarray(places), rows), axis=0)
 
 
 def put(array: Array, places: Any, rows: Array, which: Any) -> None:
@@ -254,8 +254,7 @@ def put(array: Array, places: Any, rows: Array, which: Any) -> None:
         array[places] = rows[which]
     elif is_torch_array(array) or is_cupy_array(array):
         if len(places):
-            xp = array_namespace(array)
-            array[xp.asarray(places, device=device(array))] = take(rows, which)
+            array[upload(places, array)] = take(rows, which)
     else:  # the standard has no assignment to several places
         for place, row in zip(places.tolist(), which.tolist(), strict=True):
             array[place, :] = rows[row, :]

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
+from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
 from streambits.errors import InputError, MissingExtraError
 
+FAST_DOUBLES = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities
 AHEAD = 3  # blocks that are computed before the first of them is copied to the host
 ROOM = 4096  # hits of a query that one pass over codes may find, at least
 PLACE = 40  # bits of a key that hold a place; the distance is above them
@@ -44,7 +45,7 @@ def on_device(like: Any) -> Any:
     """
     if not isinstance(like, str):
         return like
-    torch = _torch()
+    torch = import_torch()
     try:
         return torch.zeros(1, device=like, dtype=torch.float32)
     except (RuntimeError, AssertionError) as error:
@@ -54,7 +55,8 @@ def on_device(like: Any) -> Any:
         ) from error
 
 
-def _torch() -> Any:
+def import_torch() -> Any:
+    """Torch, or an error that says how to install it."""
     try:
         import torch  # noqa: PLC0415  an optional package, and slow to import
     except ImportError as error:
@@ -81,12 +83,26 @@ def products(like: Any, precision: str = "single") -> Iterator[None]:
     if not is_torch_array(like) or like.device.type != "cuda":
         yield
         return
-    matmul = _torch().backends.cuda.matmul
+    matmul = import_torch().backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, precision == "tf32"
     try:
         yield
     finally:
         matmul.allow_tf32 = before
+
+
+def doubles_are_fast(like: Any) -> bool:
+    """Whether products in double precision are about as fast as in single: GPUs of data centres."""
+    if not is_torch_array(like) or like.device.type != "cuda":
+        return False
+    return import_torch().cuda.get_device_capability(like.device) in FAST_DOUBLES
+
+
+def upload(array: NDArray[Any], like: Any) -> Any:
+    """Return a NumPy array in the library and on the device of `like`, without waiting for it."""
+    if is_torch_array(like) and like.device.type == "cuda":
+        return import_torch().from_numpy(array).pin_memory().to(like.device, non_blocking=True)
+    return array_namespace(like).asarray(array, device=device(like))
 
 
 def copied(parts: Iterable[Any], to_numpy: Callable[[Any], NDArray[Any]]) -> Iterator[NDArray[Any]]:
@@ -109,7 +125,7 @@ def copied(parts: Iterable[Any], to_numpy: Callable[[Any], NDArray[Any]]) -> Ite
         if not is_torch_array(part) or part.device.type != "cuda":
             yield to_numpy(part)
             continue
-        torch = _torch()
+        torch = import_torch()
         host = torch.empty(part.shape, dtype=part.dtype, pin_memory=True)
         host.copy_(part, non_blocking=True)
         done = torch.cuda.Event()
@@ -145,11 +161,11 @@ class Uploader:
         self.like = on_device(like)
         self._stream: Any = None
         if is_torch_array(self.like) and self.like.device.type == "cuda":
-            self._stream = _torch().cuda.Stream(self.like.device)
+            self._stream = import_torch().cuda.Stream(self.like.device)
 
     def __call__(self, rows: NDArray[Any]) -> Any:
         """Return the rows as an array on the device."""
-        torch = _torch()
+        torch = import_torch()
         plain = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float32)
         host = torch.from_numpy(np.ascontiguousarray(rows, plain))
         if self._stream is None:
@@ -187,7 +203,7 @@ class Scanner:
     def __init__(
         self, words: NDArray[np.uint64], alive: NDArray[np.bool_], end: int, like: Any
     ) -> None:
-        torch, self.like = _torch(), on_device(like)
+        torch, self.like = import_torch(), on_device(like)
         planes = np.ascontiguousarray(words[:, :end]).view(np.int64)
         self.words = torch.from_numpy(planes).to(self.like.device)
         self.alive: Any = None
@@ -227,13 +243,13 @@ class Scanner:
         self, queries: NDArray[np.uint64], k: int, limits: NDArray[np.int64] | None
     ) -> NDArray[np.int64]:
         """Distance and place of the hits (q, k) in one number, the smallest first."""
-        torch, count, room = _torch(), len(queries), _room(k)
-        device = self.words.device
-        asked = torch.from_numpy(np.ascontiguousarray(queries).view(np.int64)).to(device)
+        torch, count, room = import_torch(), len(queries), _room(k)
+        there = self.words.device
+        asked = torch.from_numpy(np.ascontiguousarray(queries).view(np.int64)).to(there)
         beyond = np.full(count, 64 * len(self.words) + 1, np.int64)
         least = beyond if limits is None else np.minimum(limits, beyond)
-        limit = torch.from_numpy(least.astype(np.int32)).to(device)
-        best = torch.full((count, k), NOTHING, dtype=torch.int64, device=device)
+        limit = torch.from_numpy(least.astype(np.int32)).to(there)
+        best = torch.full((count, k), NOTHING, dtype=torch.int64, device=there)
         start, size = 0, room
         while start < self.end:
             stop = min(start + size, self.end)
@@ -253,7 +269,7 @@ class Scanner:
         """Keys (q, room) of the places in a span that are closer than the limits, and how many."""
         from streambits import _triton  # noqa: PLC0415  it imports torch
 
-        torch, count = _torch(), len(queries)
+        torch, count = import_torch(), len(queries)
         keys = torch.full((count, room), NOTHING, dtype=torch.int64, device=queries.device)
         if queries.device.type == "cuda" and _triton.scan is not None:
             hits = torch.zeros(count, dtype=torch.int32, device=queries.device)
@@ -288,7 +304,7 @@ def _room(k: int) -> int:
 
 def _hamming(words: Any, query: Any) -> Any:
     """Distances (n,) of codes (width, n) to one query, by a table of bytes."""
-    torch = _torch()
+    torch = import_torch()
     ones = torch.tensor([value.bit_count() for value in range(256)], device=words.device)
     apart = (words ^ query[:, None]).contiguous().view(torch.uint8).view(*words.shape, 8)
     return ones[apart.to(torch.int64)].sum(dim=(0, 2))

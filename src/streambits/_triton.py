@@ -1,7 +1,7 @@
 """The scan of codes on a GPU: the only Triton in the project, which comes with torch for CUDA."""
 
 # mypy: ignore-errors
-# ruff: noqa: N803, ANN
+# ruff: noqa: N803, PLR0917
 try:
     import triton
     import triton.language as tl
@@ -17,7 +17,7 @@ if triton is not None:
     _TILE, _PLACE = tl.constexpr(TILE), tl.constexpr(PLACE)
 
     @triton.jit
-    def scan(  # noqa: F811
+    def scan(
         words, alive, queries, limits, hits, keys, start, stop, places, count, room,
         WIDTH: tl.constexpr,
     ):  # fmt: skip

@@ -86,7 +86,10 @@ def refusals(train):
         "steady": (Learner(features, Gram(60, precision="single"), bits=8, steady=False), "steady"),
         "features": (Learner(Linear(train[0]), Gram(8), bits=8, prior=train), "different features"),
         "sketch": (Learner(features, FrequentDirections(60, 9), bits=8, prior=train), "Gram"),
-        "sample": (Learner(features, Gram(60, precision="single"), bits=8, prior=train, sample=7), "7"),
+        "sample": (
+            Learner(features, Gram(60, precision="single"), bits=8, prior=train, sample=7),
+            "7",
+        ),
         "prior": (Learner(features, Gram(60, precision="single"), bits=8, prior=prior), "prior"),
         "something else": ("a learner", "str"),
     }

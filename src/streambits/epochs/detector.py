@@ -27,6 +27,7 @@ SAMPLED = 64  # rows of a chunk that are measured
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
 ERRORS = 2.5  # standard errors, at least, that the tolerance spans: the mean is an estimate too
 APART = 1e6  # rows between false alarms, at least, on average
+ALARM = math.log(APART)  # evidence from which there is one
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles
 WIDER = 4.0  # times the bandwidth while a change goes on: rows to come lie beyond the landmarks
 KEPT = 1024  # measurements kept
@@ -134,13 +135,21 @@ class EDetector:
 
     def update(self, numbers: NDArray[np.float64]) -> bool:
         """Add numbers (n,) in [0, 1]; returns whether the evidence suffices for an alarm."""
+        return self.add(float(self.gains(numbers[None])[0]))
+
+    def gains(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What measurements (k, n) of numbers in [0, 1] add to the evidence, (k,)."""
         bound = self.mean - self.tolerance * self.spread
         bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))
+        return np.asarray(np.log1p(bet * (bound - numbers)).sum(axis=1))
+
+    def add(self, gain: float) -> bool:
+        """Add the gain of one measurement; returns whether the evidence suffices for an alarm."""
         if self.evidence <= 0:
             self.evidence, self.since = 0.0, 0
-        self.evidence += float(np.log1p(bet * (bound - numbers)).sum())
+        self.evidence += gain
         self.since += 1
-        return self.evidence > math.log(APART)
+        return self.evidence > ALARM
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state`."""

@@ -2,10 +2,10 @@
 
 import math
 from collections import deque
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streambits._arrays import (
     Array,
@@ -13,12 +13,15 @@ from streambits._arrays import (
     as_choice,
     as_count,
     as_rows,
+    blocks,
     device,
     double,
+    is_numpy_array,
     nbytes,
     take,
     to_numpy,
 )
+from streambits._device import products
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.epochs.detector import (
     CHUNK,
@@ -40,16 +43,19 @@ EARLY = (
     64  # measurements, of which every 8th also reads the codes of a few rows, and then every 32nd
 )
 FEW = 32
+GROUP = 256  # measurements that are made together
+SMALLEST = 1e-300  # energy by which others are divided
 HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 
 
 class _Sampled(NamedTuple):
-    """The results of a few rows; the last three as in `DriftMeasurement`."""
+    """The results of a few measurements.
 
-    affinities: Any
-    outside: float = math.nan
-    shift: float = math.nan
-    balance: float = math.nan
+    affinities: (k, 64); codes: (k, 3) outside, shift and balance, as in `DriftMeasurement`.
+    """
+
+    affinities: NDArray[np.float64]
+    codes: NDArray[np.float64]
 
 
 class DriftMonitor:
@@ -172,52 +178,73 @@ class DriftMonitor:
         int or None
             After how many of these rows a new epoch is due; None if it is not.
         """
-        pieces = self._pieces(rows)
-        whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
-        first = self.rows // CHUNK
-        asked = [
-            (self._sampled(i, piece), projection if _reads_codes(first + i) else None)
-            for i, piece in enumerate(whole)
-        ]
-        light = math.prod(self._half.landmarks.shape) < HEAVY
-        measured, start = ordered_map(lambda some: self._measure(*some), asked, light=light), 0
-        for piece, seen in zip(whole, measured, strict=True):
-            start += int(piece.shape[0])
-            if self._due(seen, self.rows + start, epoch):
-                self._record(rows[:start, :])
-                return start
-        for piece in pieces[len(whole) :]:
-            waiting = self._sampled(len(whole), piece)  # of rows that the caller may change
+        before = self.rows
+        first, count = before // CHUNK, (before + int(rows.shape[0])) // CHUNK - before // CHUNK
+        sampled = rows[min(-before % EVERY, int(rows.shape[0])) :: EVERY, :]
+        if self._waiting.shape[0]:
+            sampled = array_namespace(rows).concat([self._waiting, sampled], axis=0)
+        self._waiting = self._waiting[:0, :]
+        for start in range(0, count, GROUP):
+            group = min(GROUP, count - start)
+            some = sampled[start * SAMPLED : (start + group) * SAMPLED, :]
+            seen = self._measure(some, first + start, projection)
+            skipped = max(0, count - KEPT - start)  # measurements that later ones would push out
+            due = self._due(seen, first + start, epoch, skipped)
+            if due is not None:
+                self._record(rows[: due - before, :])
+                return due - before
+        waiting = sampled[count * SAMPLED :, :]
+        if waiting.shape[0]:  # of rows that the caller may change
             self._waiting = array_namespace(waiting).asarray(waiting, copy=True)
         self._record(rows)
         return None
 
-    def _measure(self, rows: Array, projection: Projection | None) -> _Sampled:
-        affinities = to_numpy(double(self._half.closest(rows)))
-        if projection is None:
-            return _Sampled(affinities)
-        values = double(self.features(rows[:FEW, :]))
-        xp = array_namespace(values)
-        centred = values - self._mean
-        energy = max(float(xp.sum(centred**2)), 1e-300)
-        inside = float(xp.sum((centred @ projection.basis) ** 2)) / energy
-        centre = xp.mean(centred, axis=0)
-        shift = math.sqrt(float(xp.sum(centre**2)) * values.shape[0] / energy)
-        ones = to_numpy(projection(values) > 0).mean(axis=0)
-        return _Sampled(affinities, 1 - inside, shift, float(np.abs(2 * ones - 1).mean()))
+    def _measure(self, rows: Array, first: int, projection: Projection | None) -> _Sampled:
+        """Measure rows of several chunks, of which the first has the number `first`."""
+        count = int(rows.shape[0]) // SAMPLED
+        reads = [i for i in range(count) if projection is not None and _reads_codes(first + i)]
+        codes = np.full((count, 3), math.nan)
+        few = [rows[i * SAMPLED : i * SAMPLED + FEW, :][None, :, :] for i in reads]
+        if is_numpy_array(rows):
+            chunks = blocks(rows, SAMPLED)
+            light = math.prod(self._half.landmarks.shape) < HEAVY
+            found = ordered_map(lambda some: double(self._half.closest(some)), chunks, light=light)
+            affinities = np.stack(list(found))
+            for i, some in zip(reads, few, strict=True):
+                codes[i] = self._read_codes(some, projection)[0]
+        else:
+            affinities = self._closest_there(rows).reshape(count, SAMPLED)
+            if reads:
+                codes[reads] = self._read_codes(array_namespace(rows).concat(few), projection)
+        return _Sampled(affinities, codes)
 
-    def _pieces(self, rows: Array) -> list[Array]:
-        """The rows, cut where measurements fall."""
-        ahead = CHUNK - self.rows % CHUNK
-        cuts = [0, *range(ahead, int(rows.shape[0]), CHUNK), int(rows.shape[0])]
-        return [rows[i:j, :] for i, j in pairwise(cuts)]
+    def _closest_there(self, rows: Array) -> NDArray[np.float64]:
+        """Affinities (n,) of rows on a device, by products of one shape: the same for any split."""
+        xp, count = array_namespace(rows), int(rows.shape[0])
+        lacking = GROUP * SAMPLED - count
+        if lacking:
+            none = xp.zeros((lacking, rows.shape[1]), dtype=rows.dtype, device=device(rows))
+            rows = xp.concat([rows, none], axis=0)
+        with products(rows):
+            closest = self._half.closest(rows)
+        return np.asarray(to_numpy(double(closest))[:count])
 
-    def _sampled(self, number: int, piece: Array) -> Array:
-        """The rows of a piece that are measured; before the first, those that waited."""
-        if number:
-            return piece[::EVERY, :]
-        waited = [self._waiting, piece[-self.rows % EVERY :: EVERY, :]]
-        return array_namespace(piece).concat(waited, axis=0)
+    def _read_codes(self, rows: Array, projection: Any) -> NDArray[np.float64]:
+        """What a few rows (k, n, d) of each measurement say of the coder, (k, 3)."""
+        count, each, columns = rows.shape
+        xp = array_namespace(rows)
+        with products(rows):
+            values = double(self.features(xp.reshape(rows, (count * each, columns))))
+        ones = xp.astype(projection(values) > 0, xp.float64)
+        balance = xp.mean(xp.reshape(ones, (count, each, -1)), axis=1)
+        centred = xp.reshape(values - self._mean, (count, each, -1))
+        energy = xp.sum(centred**2, axis=(1, 2))
+        energy = xp.where(energy > SMALLEST, energy, xp.full_like(energy, SMALLEST))
+        inside = xp.sum((centred @ projection.basis) ** 2, axis=(1, 2)) / energy
+        centre = xp.mean(centred, axis=1)
+        shift = xp.sqrt(xp.sum(centre**2, axis=1) * each / energy)
+        found = (1 - inside, shift, xp.mean(xp.abs(2 * balance - 1), axis=1))
+        return np.asarray(to_numpy(xp.stack(found, axis=1)))
 
     def since(self) -> Array:
         """Return the rows since the change, as far as they are kept, the oldest first.
@@ -241,14 +268,29 @@ class DriftMonitor:
             self._recent[place : place + fits, :] = rows[:fits, :]
             self.rows, rows = self.rows + fits, rows[fits:, :]
 
-    def _due(self, found: _Sampled, rows: int, epoch: int) -> bool:
-        self._waiting = self._waiting[:0, :]
-        alarm = self.detector.update(found.affinities)
-        if self._change is not None:
-            self._change += CHUNK
-        affinity = float(found.affinities.sum()) / len(found.affinities)
-        evidence = self.detector.evidence
-        self.measurements.append(DriftMeasurement(rows, affinity, *found[1:], evidence, epoch))
+    def _due(self, found: _Sampled, first: int, epoch: int, skipped: int) -> int | None:
+        """Take measurements into account; returns after how many rows a new epoch is due, if so.
+
+        The measurements before the number `skipped` need not be kept.
+        """
+        gains = self.detector.gains(found.affinities).tolist()
+        means = (found.affinities.sum(axis=1) / SAMPLED).tolist()
+        codes = found.codes.tolist()
+        for number, gain in enumerate(gains):
+            alarm = self.detector.add(gain)
+            rows, evidence = (first + number + 1) * CHUNK, self.detector.evidence
+            if self._change is not None:
+                self._change += CHUNK
+            due = self._is_due(rows, alarm)
+            if number >= skipped or due:
+                self.measurements.append(
+                    DriftMeasurement._make([rows, means[number], *codes[number], evidence, epoch])
+                )
+            if due:
+                return rows
+        return None
+
+    def _is_due(self, rows: int, alarm: bool) -> bool:
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
         if alarm:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from streambits._arrays import (
+    LARGEST,
     Array,
     array_namespace,
     as_number,
@@ -23,7 +24,7 @@ from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
 
 USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
-HUGE = float(np.finfo(np.float32).max)  # stands for squares that overflow: affinities of 0
+FARTHEST = 1e17  # on a device: from here on affinities are 0, and squares do not overflow
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
 
 
@@ -102,12 +103,12 @@ class GaussianAffinity:
         return self.landmarks
 
     def __call__(self, rows: Array) -> Array:
+        if not is_numpy_array(rows):
+            return self.measured(rows)[0]
         exponents = self._exponents(rows)
-        if isinstance(exponents, np.ndarray):  # in place: half the memory traffic
-            if exponents.max() > 0:  # by rounding, where a row is a landmark
-                np.minimum(exponents, 0, out=exponents)
-            return np.exp(exponents, out=exponents)
-        return array_namespace(exponents).exp(exponents)  # at most 1, but for rounding
+        if exponents.max() > 0:  # by rounding, where a row is a landmark
+            np.minimum(exponents, 0, out=exponents)
+        return np.exp(exponents, out=exponents)  # in place: half the memory traffic
 
     def closest(self, rows: Array) -> Array:
         """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""
@@ -121,15 +122,26 @@ class GaussianAffinity:
         xp = array_namespace(rows)
         relative = self._relative(rows)
         squares = _squares(relative)
-        finite = xp.isfinite(squares)
-        if not is_numpy_array(rows) and relative.dtype == xp.float32:  # without waiting for it
-            relative = xp.where(finite[:, None], relative, xp.zeros_like(relative))
-            squares = xp.where(finite, squares, xp.full_like(squares, HUGE))
-        elif not bool(xp.all(finite)):
+        if not bool(xp.all(xp.isfinite(squares))):
             return self._of_huge(rows, relative.dtype)
+        return self._products(relative, squares)
+
+    def _products(self, relative: Array, squares: Array) -> Array:
+        xp = array_namespace(relative)
         ones = xp.ones_like(squares)[:, None]
         extended = xp.concat([relative, squares[:, None], ones], axis=1)
         return extended @ self._operands[relative.dtype]
+
+    def measured(self, rows: Array) -> tuple[Array, Array]:
+        """Features (n, m) and noise (n,) of rows on a device, without waiting for it."""
+        xp = array_namespace(rows)
+        relative = self._relative(rows)
+        far = FARTHEST if relative.dtype == xp.float32 else LARGEST
+        relative = xp.clip(relative, -far, far)
+        squares = xp.sum(relative * relative, axis=1)
+        noise = self._relative_error(relative.dtype, squares + self._farthest)
+        features = xp.exp(self._products(relative, squares))  # at most 1, but for rounding
+        return features, xp.minimum(noise, xp.ones_like(noise))
 
     def _relative(self, rows: Array) -> Array:
         rows = double(rows) if self._double else rows

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
+from streambits._device import is_device, on_device
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
 from streambits.index.certify import certain, check_certified, proven
@@ -47,7 +48,8 @@ class HammingIndex:
         that are added.
     strategy
         'scan', 'multi' (multi-index tables), or 'auto': tables of large segments, once scans have
-        cost as much as building them, if they prove faster. The hits are the same.
+        cost as much as building them, if they prove faster. The name of a device of torch, as
+        'cuda': codes are kept there too, and scanned there. The hits are the same.
 
     Notes
     -----
@@ -89,7 +91,11 @@ class HammingIndex:
         self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
     ) -> None:
         self.bits = as_bits(bits, least=1 if refine == 0 else 0)
-        self.strategy = as_choice(strategy, "strategy", STRATEGIES)
+        self.strategy = (
+            strategy if is_device(strategy) else as_choice(strategy, "strategy", STRATEGIES)
+        )
+        if is_device(strategy):
+            on_device(strategy)  # or raise before anything else
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
         self._held = Snapshot(self.bits, self.strategy, refine)
@@ -188,6 +194,25 @@ class HammingIndex:
         """Inside `_changes`, where nobody else adds the first codes."""
         if self._held.refine is not None:
             check_refine(codes, self._held.refine, "those of this index")
+
+    def on(self, device: str) -> "HammingIndex":
+        """Return a copy of this index that is searched on a device.
+
+        Parameters
+        ----------
+        device : str
+            The name of a device of torch, as "cuda".
+
+        Returns
+        -------
+        HammingIndex
+            The same codes in memory of their own, and on the device from the first search on; after
+            a change they are put there again. Hits are the same. Real-valued queries, `within` and
+            proofs by `exact` are answered on the host.
+        """
+        with self.pinned():
+            state = _copied(self.state())
+        return self.from_state(state | {"strategy": device})
 
     def build(self) -> Self:
         """Build search tables now, instead of in some later search.
@@ -453,7 +478,7 @@ class HammingIndex:
             shelves = held.state()
         state = {
             "bits": self.bits,
-            "strategy": self.strategy,
+            "strategy": "auto" if is_device(self.strategy) else self.strategy,
             "next": self._next,
             "shelves": shelves,
         }
@@ -473,6 +498,13 @@ class HammingIndex:
         if self._next + count > LAST_ID + 1:
             raise InputError(f"the ids 0 to {LAST_ID} are used up: pass ids of your own")
         return np.arange(self._next, self._next + count, dtype=np.int64)
+
+
+def _copied(state: Any) -> Any:
+    """The same with arrays of its own, and without tables."""
+    if isinstance(state, dict):
+        return {name: None if name == "tables" else _copied(part) for name, part in state.items()}
+    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 def _unique(ids: Any, count: int) -> Ids:

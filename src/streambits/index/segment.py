@@ -6,7 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from streambits._device import is_device
 from streambits._threads import ForkSafeLock
+from streambits.index.device import DeviceStore
 from streambits.index.hits import Hits
 from streambits.index.multi_index import Tables
 from streambits.index.queries import Query
@@ -15,6 +17,7 @@ from streambits.index.store import SLACK, Contents, Places, Store, Words
 from streambits.index.weighted import weighted_nearest
 
 STRATEGIES = ("auto", "scan", "multi")
+TABLED = ("auto", "multi")
 LEAST_CODES = 1 << 17  # below this a scan takes less than a tenth of a millisecond
 MOST_WORDS = 4  # tables of longer codes take too much memory to build them unasked
 TABLES_PAY = 600  # queries scanned that cost as much as building tables does
@@ -27,14 +30,16 @@ class Segment:
 
     strategy 'scan' looks at every code, 'multi' uses multi-index tables, 'auto' scans until its
     scans have cost as much as building the tables, builds them, and keeps them if they answer the
-    queries at hand faster. Whichever it is, the answers are the same, so that it does not matter
-    to one thread when another has built the tables. Like its store, a segment keeps its codes.
+    queries at hand faster; the name of a device scans there. Whichever it is, the answers are the
+    same, so that it does not matter to one thread when another has built the tables. Like its
+    store, a segment keeps its codes.
     """
 
     def __init__(
         self, store: Store, bits: int, strategy: str, tables: Tables | None = None
     ) -> None:
         self.store, self.bits, self.strategy, self.tables = store, bits, strategy, tables
+        self._there: DeviceStore | None = None
         self._scanned = 0  # queries since the codes last changed
         self._tried = False  # whether tables of these codes proved slower
 
@@ -63,14 +68,31 @@ class Segment:
         k = min(k, len(self))
         if query.weights is not None:
             return weighted_nearest(*self._codes, query.words, query.weights, k)
+        if self.there is not None:
+            return self.there.nearest(query.words, k, limits)
         tables = self._tables_for(query.words, k)
         if tables is None:
             return scan_nearest(*self._codes, query.words, k, limits=limits)
         return tables.nearest(*self._codes, query.words, k)
 
+    @property
+    def there(self) -> DeviceStore | None:
+        """The codes on the device that the strategy names, put there when they are first asked for.
+
+        Two threads at once may put them there twice.
+        """
+        if self._there is None and is_device(self.strategy):
+            self._there = DeviceStore(self.store, self.strategy)
+        return self._there
+
+    def overwrite(self, places: Places, codes: Contents) -> None:
+        """Other codes at places, for all that hold this segment: only if nobody reads it."""
+        self.store.overwrite(places, codes)
+        self._there = None
+
     def scan_task(self, queries: Words, k: int) -> ScanTask | None:
-        """What is to be scanned for the k nearest; None if it is not scanned."""
-        if self._tables_for(queries, k) is not None:
+        """What is to be scanned for the k nearest; None if it is not scanned here."""
+        if is_device(self.strategy) or self._tables_for(queries, k) is not None:
             return None
         return scan_task(*self._codes, queries, min(k, len(self)))
 
@@ -116,7 +138,7 @@ class Segment:
 
     def _tables_for(self, queries: Words, k: int) -> Tables | None:
         """The tables, or None for a scan: so too while another thread builds the tables."""
-        if self.tables is None and self.strategy != "scan" and _building.acquire(blocking=False):
+        if self.tables is None and self.strategy in TABLED and _building.acquire(blocking=False):
             try:
                 self._scanned += len(queries)
                 self._consider(queries, k)
@@ -126,7 +148,7 @@ class Segment:
 
     def _consider(self, queries: Words, k: int) -> None:
         """Build tables if they are asked for, or if they pay and are faster on these queries."""
-        if self.tables is not None or self.strategy == "scan":  # or another thread was faster
+        if self.tables is not None or self.strategy not in TABLED:  # or another thread was faster
             return
         if not self.bits:  # there is nothing to look up
             return

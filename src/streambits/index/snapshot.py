@@ -316,7 +316,7 @@ def _overwrite(segments: Segments, ids: Ids, codes: Contents) -> NDArray[np.bool
     written = np.zeros(len(ids), np.bool_)
     for segment, which, places in _located(segments, ids):
         if segment.tables is None:
-            segment.store.overwrite(places, codes.some(which))
+            segment.overwrite(places, codes.some(which))
             written |= which
     return written
 

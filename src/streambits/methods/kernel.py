@@ -129,7 +129,7 @@ def ssbc(
         )
         return learner.learn(features.landmarks)
     prior = features.landmarks
-    sketch = _sketch(features, prior, bits, size, half_life, precision)
+    sketch = _sketch(features, prior, bits, size, half_life=half_life, precision=precision)
     return Learner(
         features,
         sketch,
@@ -189,7 +189,7 @@ def rff_fd(
     seed = as_seed(seed)
     features = Cosines.random(sample, count, bandwidth, seed)
     prior = as_rows(sample, like=features.like)
-    sketch = _sketch(features, prior, bits, sketch_size(bits, epsilon), half_life)
+    sketch = _sketch(features, prior, bits, sketch_size(bits, epsilon), half_life=half_life)
     return Learner(
         features,
         sketch,
@@ -308,6 +308,7 @@ def _sketch(
     prior: Array,
     bits: int,
     size: int,
+    *,
     half_life: float | None,
     precision: str = "auto",
 ) -> Sketch:

@@ -314,7 +314,9 @@ class Coder:
             bits[unsure] = self._decided_again(take(rows, unsure))
         return bits
 
-    def measured(self, rows: Array, features: Array = None) -> tuple[Array, Array]:
+    def measured(
+        self, rows: Array, features: Array = None, noise: Array = None
+    ) -> tuple[Array, Array]:
         """Values along directions of length one, and (n,) bounds on their rounding errors.
 
         A sum of m rounded products errs by about sqrt(m) units of the length of its terms.
@@ -323,9 +325,12 @@ class Coder:
         xp = array_namespace(features)
         unit = self._single if features.dtype == xp.float32 else self._double
         rounding = float(xp.finfo(features.dtype).eps) / 2
-        relative = self.features.noise(rows, features) + 2 * features.shape[1] ** 0.5 * rounding
+        noise = self.features.noise(rows, features) if noise is None else noise
+        relative = noise + 2 * features.shape[1] ** 0.5 * rounding
         if is_numpy_array(features):
             length = np.sqrt(np.vecdot(features, features))
+        elif isinstance(self.features, GaussianAffinity) and features.dtype == xp.float64:
+            length = features.shape[1] ** 0.5  # at most: in double precision it hardly matters
         else:
             length = xp.linalg.vector_norm(features, axis=1)
         return unit(features), length * relative + 4 * rounding * unit.farthest

@@ -22,14 +22,16 @@ from streambits._arrays import (
     take,
     to_numpy,
 )
-from streambits._device import copied, products
+from streambits._device import copied, doubles_are_fast, products
+from streambits.features import GaussianAffinity
 from streambits.model.refinement import Refinement
 
 if TYPE_CHECKING:
     from streambits.model.coder import Coder
 
-BLOCK_BYTES = 1 << 28  # of the features of a block
+BLOCK_BYTES = 1 << 29  # of the features of a block
 MOST, LEAST = 131072, 8192  # rows of a block
+MANY, ENOUGH = 0.05, 4096  # share of rows in doubt, of so many, from which all are in double
 DOUBLE, HOST = 1, 2  # where a row is decided again
 EPS = float(np.finfo(np.float64).eps)
 
@@ -45,6 +47,11 @@ class DeviceEncoder:
         Its arrays are on the device.
     host : Coder
         The same coder on the host.
+
+    Notes
+    -----
+    The more columns, features and bits, the more rows are in doubt in single precision. Where they
+    are many, and the device is as fast in double precision, all are computed in that.
     """
 
     def __init__(self, coder: "Coder", host: "Coder") -> None:
@@ -53,6 +60,7 @@ class DeviceEncoder:
         xp = array_namespace(like)
         powers = xp.asarray([1 << bit for bit in range(8)], dtype=xp.uint8, device=device(like))
         self._powers = powers
+        self._fast, self._double = doubles_are_fast(like), False
         self._refinement: _Refiner | None = None
         if coder.refinement is not None:
             self._refinement = _Refiner(coder.refinement, like)
@@ -65,17 +73,19 @@ class DeviceEncoder:
         ndarray of shape (n, ceil(bits / 8) + refine), uint8
             As `Coder.encoded` gives them.
         """
-        found, again = self._encode(rows, features)
+        wide = self._double if features is None else False
+        found, again = self._encode(rows, features, wide=wide)
         unsure = np.flatnonzero(again)
-        if len(unsure) and rows.dtype != array_namespace(rows).float64:
-            found[unsure], again[unsure] = self._encode(double(take(rows, unsure)))
+        self._double |= self._fast and len(unsure) > MANY * len(again) and len(again) > ENOUGH
+        if len(unsure) and not wide and rows.dtype != array_namespace(rows).float64:
+            found[unsure], again[unsure] = self._encode(take(rows, unsure), wide=True)
             unsure = np.flatnonzero(again)
         if len(unsure):
             found[unsure] = self._host.encoded(to_numpy(take(rows, unsure)))
         return found
 
-    def _encode(self, rows: Array, features: Array = None) -> tuple[Bytes, Bytes]:
-        """Codes, and where each row is decided again, 0 for nowhere."""
+    def _encode(self, rows: Array, features: Array = None, *, wide: bool) -> tuple[Bytes, Bytes]:
+        """Codes, and where each row is decided again, 0 for nowhere; in double if `wide`."""
         count, start = int(rows.shape[0]), 0
         found = np.empty((count, -(-self._coder.bits // 8) + self._coder.refine), np.uint8)
         again = np.empty(count, np.uint8)
@@ -84,7 +94,7 @@ class DeviceEncoder:
 
         def work() -> Any:
             for part in parts:
-                yield from self._block(part, features)
+                yield from self._block(double(part) if wide else part, features)
 
         arrived = copied(work(), to_numpy)
         for part in parts:
@@ -100,7 +110,7 @@ class DeviceEncoder:
         codes = again[:, None][:, :0]
         if self._coder.bits:
             with products(rows):
-                values, error = self._coder.measured(rows, features)
+                values, error = self._measured(rows, features)
             again = xp.astype(~(xp.min(xp.abs(values), axis=1) > error), xp.uint8) * DOUBLE
             codes = self._packed(values > 0)
         if self._refinement is not None:
@@ -108,6 +118,13 @@ class DeviceEncoder:
             codes = xp.concat([codes, more], axis=1)
             again = xp.where(host, xp.full_like(again, HOST), again)
         return codes, again
+
+    def _measured(self, rows: Array, features: Array) -> tuple[Array, Array]:
+        """As `Coder.measured`; affinities and their noise have most of their work in common."""
+        coder, noise = self._coder, None
+        if features is None and isinstance(coder.features, GaussianAffinity):
+            features, noise = coder.features.measured(rows)
+        return coder.measured(rows, features, noise)
 
     def _packed(self, bits: Array) -> Array:
         """Bits (n, bits) as bytes, the first bit the lowest."""
@@ -152,7 +169,9 @@ class _Refiner:
         codes = []
         for (low, high), count in self._groups:
             own = self._centres[low:high, :count]
-            apart = xp.sum(self._squares[low:high, :count], axis=0) - 2 * (values[:, low:high] @ own)
+            apart = xp.sum(self._squares[low:high, :count], axis=0) - 2 * (
+                values[:, low:high] @ own
+            )
             near = apart <= (xp.min(apart, axis=1) + doubt)[:, None]
             host = host | (xp.sum(near, axis=1, dtype=xp.int64) > 1)
             code = xp.argmin(apart, axis=1)

@@ -41,7 +41,7 @@ from streambits.sketches import Sketch
 
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
-DEVICE_BLOCK = 65536  # the same on a device
+DEVICE_BLOCK = 131072  # the same on a device
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
@@ -279,7 +279,9 @@ class Learner:
             return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
 
         found, lost = [], 0
-        for block, (part, encoded, far) in zip(blocks, ordered_map(work, blocks), strict=True):
+        there = not is_numpy_array(self.features.like)  # which works on while this thread goes on
+        worked = ordered_map(work, blocks, light=there)
+        for block, (part, encoded, far) in zip(blocks, worked, strict=True):
             self._sketch.absorb(part)
             self._sample.update(block)
             found.append(encoded)
@@ -657,7 +659,7 @@ class Learner:
         Returns
         -------
         Learner
-            It goes on from the same state. On a device rows are learned in blocks of 65,536; sums
+            It goes on from the same state. On a device rows are learned in blocks of 131,072; sums
             are rounded differently from those on the host.
         """
         there = on_device(like)

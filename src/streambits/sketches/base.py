@@ -164,7 +164,7 @@ class RunningMean:
         """Return what a row counts for when that many have followed it."""
         return 1.0 if self.half_life is None else 0.5 ** (rows / self.half_life)
 
-    def split(self, rows: Array, *, single: bool = False) -> Contribution:
+    def split(self, rows: Array, *, single: bool = False, part: int | None = None) -> Contribution:
         """Split rows into their mean, where it is tracked, and the rows relative to it.
 
         Parameters
@@ -173,6 +173,8 @@ class RunningMean:
             One block of the stream.
         single : bool, default False
             Work in the precision of the rows; otherwise in double precision.
+        part : int, optional
+            Sum so many rows at a time in the precision of the rows, and these sums in double.
 
         Returns
         -------
@@ -188,7 +190,7 @@ class RunningMean:
         mean = self.mean
         if self.tracked:
             summed = rows if weights is None else rows * xp.astype(weights, rows.dtype)[:, None]
-            mean = xp.sum(summed, axis=0, dtype=xp.float64) / total
+            mean = _sum(summed, part) / total
             rows = rows - xp.astype(mean, rows.dtype, copy=False)
         if weights is not None:
             rows = rows * xp.astype(xp.sqrt(weights), rows.dtype)[:, None]
@@ -237,6 +239,16 @@ class RunningMean:
         self = cls(mean.shape[0], mean, tracked=state["tracked"], half_life=half_life)
         self.seen, self.weight, self.mean = state["seen"], state["weight"], mean
         return self
+
+
+def _sum(rows: Array, part: int | None) -> Array:
+    """Sums (width,) of columns, in double precision but for the rows of a part."""
+    xp, (count, width) = array_namespace(rows), rows.shape
+    if part is None or count < part:
+        return xp.sum(rows, axis=0, dtype=xp.float64)
+    whole = count - count % part
+    sums = xp.sum(xp.reshape(rows[:whole, :], (-1, part, width)), axis=1)
+    return xp.sum(sums, axis=0, dtype=xp.float64) + _sum(rows[whole:, :], None)
 
 
 class CentredSketch:

@@ -30,8 +30,8 @@ EPS32 = float(np.finfo(np.float32).eps)
 TF32 = 2.0**-9  # twice the unit of rounding of factors of 11 bits, of which a product has two
 MOST, MOST_THERE = 1024, 4096  # columns up to which the test of precision pays, and on a device
 PRECISIONS = ("double", "single", "tf32")
-PART = 2048  # rows of a block that is multiplied at a time on a device
-LEAST_COLUMNS = 128  # of a strip of the product
+PART = 4096  # rows that are multiplied at a time on a device
+WIDE = 400  # columns from which only what is above the diagonal is multiplied there
 
 
 class Gram(CentredSketch):
@@ -118,21 +118,21 @@ class Gram(CentredSketch):
         return found._replace(body=scatter)
 
     def _prepare_there(self, rows: Array) -> Contribution:
-        """On a device: products of small blocks above the diagonal, summed in double precision."""
-        single = self.precision != "double" and rows.dtype == array_namespace(rows).float32
-        found = self._running.split(rows, single=single)
+        """On a device: products of parts, above the diagonal, summed in double precision."""
         xp, (count, width) = array_namespace(rows), rows.shape
+        single = self.single and rows.dtype == xp.float32
+        found = self._running.split(rows, single=single, part=PART)
         whole, scatter = count - count % PART, zeros((width, width), rows)
-        step = max(LEAST_COLUMNS, -(-width // 4))
         parts = [xp.reshape(found.body[:whole, :], (-1, PART, width)), found.body[None, whole:, :]]
+        step = width if width < WIDE else -(-width // 512) * 128
         for part in (part for part in parts if part.shape[0] * part.shape[1]):
             for low in range(0, width, step):
-                own = part[:, :, low : low + step]
+                high = min(low + step, width)
                 with products(rows, self.precision):
-                    product = xp.matrix_transpose(own) @ part[:, :, low:]
-                scatter[low : low + step, low:] += xp.sum(product, axis=0, dtype=xp.float64)
-        upper = xp.triu(scatter)
-        scatter = upper + xp.triu(scatter, k=1).T
+                    product = xp.matrix_transpose(part[:, :, low:high]) @ part[:, :, low:]
+                scatter[low:high, low:] += xp.sum(product, axis=0, dtype=xp.float64)
+        if step < width:
+            scatter = xp.triu(scatter) + xp.triu(scatter, k=1).T
         if single and self.centred:
             off = found.mean - double(xp.astype(found.mean, rows.dtype))
             scatter = scatter - found.weight * off[:, None] * off[None, :]
