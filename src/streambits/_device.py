@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from streambits.errors import InputError, MissingExtraError
 
 FAST_DOUBLES = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities
-AHEAD = 3  # blocks that are computed before the first of them is copied to the host
+AHEAD = 6  # arrays that are computed before the first of them is waited for
+SMALL = 1 << 16  # bytes that are worth page-locked memory of their own
 ROOM = 4096  # hits of a query that one pass over codes may find, at least
 PLACE = 40  # bits of a key that hold a place; the distance is above them
 BESIDE = 1 << 27  # hits of all queries of a pass, at most
@@ -99,8 +100,8 @@ def doubles_are_fast(like: Any) -> bool:
 
 
 def upload(array: NDArray[Any], like: Any) -> Any:
-    """Return a NumPy array in the library and on the device of `like`, without waiting for it."""
-    if is_torch_array(like) and like.device.type == "cuda":
+    """Return a NumPy array on the device of `like`; a small one without waiting for the device."""
+    if is_torch_array(like) and like.device.type == "cuda" and array.nbytes < SMALL:
         return import_torch().from_numpy(array).pin_memory().to(like.device, non_blocking=True)
     return array_namespace(like).asarray(array, device=device(like))
 

@@ -159,8 +159,11 @@ class Coder:
         found = np.zeros(len(codes), np.bool_)
         if not isinstance(self.features, GaussianAffinity):
             return found
-        suspects = np.flatnonzero(codes.packed[:, 0] == self._far[0])
-        suspects = suspects[(codes.packed[suspects] == self._far).all(axis=1)]
+        packed, far = codes.packed, self._far
+        if packed.shape[1] % 8 == 0:  # word by word
+            packed, far = packed.view(np.uint64), far.view(np.uint64)
+        suspects = np.flatnonzero(packed[:, 0] == far[0])
+        suspects = suspects[(packed[suspects] == far).all(axis=1)]
         for start in range(0, len(suspects), BLOCK):
             some = suspects[start : start + BLOCK]
             like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)

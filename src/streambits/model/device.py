@@ -29,10 +29,9 @@ from streambits.model.refinement import Refinement
 if TYPE_CHECKING:
     from streambits.model.coder import Coder
 
-BLOCK_BYTES = 1 << 29  # of the features of a block
-MOST, LEAST = 131072, 8192  # rows of a block
+BLOCK_BYTES = 1 << 30  # of the features of a block, in double precision
+MOST, LEAST = 262144, 8192  # rows of a block
 MANY, ENOUGH = 0.05, 4096  # share of rows in doubt, of so many, from which all are in double
-DOUBLE, HOST = 1, 2  # where a row is decided again
 EPS = float(np.finfo(np.float64).eps)
 
 Bytes = NDArray[np.uint8]
@@ -84,12 +83,14 @@ class DeviceEncoder:
             found[unsure] = self._host.encoded(to_numpy(take(rows, unsure)))
         return found
 
-    def _encode(self, rows: Array, features: Array = None, *, wide: bool) -> tuple[Bytes, Bytes]:
-        """Codes, and where each row is decided again, 0 for nowhere; in double if `wide`."""
+    def _encode(
+        self, rows: Array, features: Array = None, *, wide: bool
+    ) -> tuple[Bytes, NDArray[np.bool_]]:
+        """Codes, and which rows are to be decided again; in double precision if `wide`."""
         count, start = int(rows.shape[0]), 0
         found = np.empty((count, -(-self._coder.bits // 8) + self._coder.refine), np.uint8)
-        again = np.empty(count, np.uint8)
-        size = BLOCK_BYTES // (4 * max(self._coder.features.width, 1))
+        again = np.empty(count, np.bool_)
+        size = BLOCK_BYTES // (8 * max(self._coder.features.width, 1))
         parts = blocks(rows, max(LEAST, min(MOST, size))) if features is None else [rows]
 
         def work() -> Any:
@@ -106,17 +107,17 @@ class DeviceEncoder:
 
     def _block(self, rows: Array, features: Array) -> tuple[Array, Array]:
         xp = array_namespace(rows)
-        again = xp.zeros(rows.shape[0], dtype=xp.uint8, device=device(rows))
-        codes = again[:, None][:, :0]
+        again = xp.zeros(rows.shape[0], dtype=xp.bool, device=device(rows))
+        codes = xp.astype(again[:, None][:, :0], xp.uint8)
         if self._coder.bits:
             with products(rows):
                 values, error = self._measured(rows, features)
-            again = xp.astype(~(xp.min(xp.abs(values), axis=1) > error), xp.uint8) * DOUBLE
+            again = ~(xp.min(xp.abs(values), axis=1) > error)  # also where they are not numbers
             codes = self._packed(values > 0)
         if self._refinement is not None:
             more, host = self._refinement(double(rows), codes)
             codes = xp.concat([codes, more], axis=1)
-            again = xp.where(host, xp.full_like(again, HOST), again)
+            again = again | host
         return codes, again
 
     def _measured(self, rows: Array, features: Array) -> tuple[Array, Array]:

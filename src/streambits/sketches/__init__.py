@@ -1,6 +1,7 @@
 """Sketches: small summaries of all feature rows seen, in fixed memory."""
 
 from streambits._arrays import Array, as_choice
+from streambits._device import doubles_are_fast
 from streambits.sketches.base import Directions, Sketch
 from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
@@ -46,8 +47,8 @@ def auto(
     half_life : float, optional
         Number of rows after which a row counts half.
     precision : {"auto", "double", "single", "tf32"}, default "auto"
-        Of a `Gram`'s products; "auto" is "single" where that leaves the directions intact
-        (`single_suffices`), and "double" elsewhere.
+        Of a `Gram`'s products; "auto" is "single" where that is faster and leaves the directions
+        intact (`single_suffices`), and "double" elsewhere.
 
     Returns
     -------
@@ -59,6 +60,7 @@ def auto(
     as_choice(precision, "precision", ("auto", *PRECISIONS))
     if width <= CROSSING * size:
         if precision == "auto":
-            precision = "single" if single_suffices(sample, bits) else "double"
+            slow = not doubles_are_fast(sample)
+            precision = "single" if slow and single_suffices(sample, bits) else "double"
         return Gram(width, precision=precision, half_life=half_life, like=sample)
     return FrequentDirections(width, size, half_life=half_life, like=sample)
