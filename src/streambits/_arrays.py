@@ -251,7 +251,7 @@ def take(rows: Array, places: Any) -> Array:
 def put(array: Array, places: Any, rows: Array, which: Any) -> None:
     """Copy some rows to places of an array; both are selected by NumPy arrays of whole numbers."""
     if is_numpy_array(array):
-        array[places] = rows[which]
+        array[places] = to_numpy(take(rows, which))
     elif is_torch_array(array) or is_cupy_array(array):
         if len(places):
             array[upload(places, array)] = take(rows, which)

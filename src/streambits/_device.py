@@ -50,7 +50,7 @@ def on_device(like: Any) -> Any:
     try:
         return torch.zeros(1, device=like, dtype=torch.float32)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0][:60]
         raise InputError(
             f"there is no device {like!r} here ({reason}): pass 'cuda' where torch finds a GPU"
         ) from error

@@ -86,6 +86,7 @@ class OnlineEncoder:
         *,
         on_refresh: Callable[[Coder, Coder], None] | None = None,
         coders: CoderSet | None = None,
+        device: str | None = None,
     ) -> tuple["OnlineEncoder", Iterator[CodeBatch]]:
         """Begin a stream with the rows that have waited for landmarks.
 
@@ -99,6 +100,8 @@ class OnlineEncoder:
             With `settings.gathered` rows or more, or all of a shorter stream.
         on_refresh, coders
             As for the constructor.
+        device : str, optional
+            Where rows are learned and encoded, as torch knows it; on the host by default.
 
         Returns
         -------
@@ -109,6 +112,7 @@ class OnlineEncoder:
         """
         waiting = first_rows([batch.rows for batch in first], settings.gathered)
         learner = settings.learner(waiting)
+        learner = learner if device is None else learner.on(device)
         rows = as_rows(np.concatenate(waiting), like=learner.features.like)
         learner.learn(CheckedRows(rows))
         encoder = cls(learner, refresh=settings.refresh, on_refresh=on_refresh, coders=coders)

@@ -14,6 +14,7 @@ from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError, ReachWarning
 from streambits.evaluation.bits import bits_changed
 from streambits.features import GaussianAffinity, Linear
+from streambits.model.learner import BLOCK, DEVICE_BLOCK
 from streambits.sketches import FrequentDirections, Gram
 
 

@@ -54,7 +54,7 @@ def encode_command(
             f"the job in {model} goes on, and its next commit replaces the model: wait until it "
             f"has ended, or leave --out out"
         )
-    work = Encoding(found.coder, str(model))
+    work = Encoding(found.coder, str(model), options.device)
     if here:
         _to_stdout(options.open(sources), work, Rejects(rejects, skip=options.skip_bad), options)
         return

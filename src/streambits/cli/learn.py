@@ -22,7 +22,7 @@ def learn_command(
     plan = JobPlan(
         verb="learn",
         source=options.open(sources),
-        work=Learning(settings),
+        work=Learning(settings, options.device),
         settings=plain,
         out=out,
         skip_bad=options.skip_bad,

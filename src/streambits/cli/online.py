@@ -44,7 +44,7 @@ def online_command(
     plan = JobPlan(
         verb="online",
         source=options.open(sources),
-        work=Online(settings, keep_epochs),
+        work=Online(settings, keep_epochs, options.device),
         settings=settings.plain(),
         out=out,
         bits=settings.sign_bits,

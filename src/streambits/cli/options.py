@@ -84,6 +84,11 @@ class JobOptions:
     commit_seconds: float = _option(
         PACE.seconds, "Largest number of seconds between two commits.", least=0.01
     )
+    device: str | None = _option(
+        None,
+        "Where rows are learned and encoded: a device of torch, as cuda; reading, copying and "
+        "computing overlap. Codes by one model are the same everywhere. Default: this processor.",
+    )
     json: bool = _option(False, "Print one JSON object at the end.")
     quiet: bool = _option(False, "Print nothing but errors to stderr.")
     log_json: bool = _option(False, "Print JSON lines to stderr, for machines.")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, move, to_numpy
+from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, to_numpy
 from streambits._threads import ordered_map
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
 from streambits.errors import EpochError, InputError
@@ -106,7 +106,8 @@ class CoderSet:
             return held
         own = rows.rows if isinstance(rows, CheckedRows) else rows
         single = isinstance(own, np.ndarray) and own.dtype == np.float32
-        like = move(checked[:0, :], own[:0]) if single else checked
+        like = to_numpy(checked[:0, :])  # on the host, wherever the rows are
+        like = like.astype(np.float32) if single else like
         packed, seed = np.zeros((0, 0), np.uint8), [self.seed, 3, epoch]
         size = self.size if coder.refinement is None else 1  # what decodes needs no sample
         new = GrowingEpoch(

@@ -43,6 +43,7 @@ EARLY = (
     64  # measurements, of which every 8th also reads the codes of a few rows, and then every 32nd
 )
 FEW = 32
+UNREAD = (math.nan, math.nan, math.nan)  # measurements that did not read codes
 GROUP = 256  # measurements that are made together
 SMALLEST = 1e-300  # energy by which others are divided
 HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
@@ -51,11 +52,12 @@ HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 class _Sampled(NamedTuple):
     """The results of a few measurements.
 
-    affinities: (k, 64); codes: (k, 3) outside, shift and balance, as in `DriftMeasurement`.
+    affinities: (k, 64); codes: of some of the k, outside, shift and balance, as in
+    `DriftMeasurement`.
     """
 
     affinities: NDArray[np.float64]
-    codes: NDArray[np.float64]
+    codes: dict[int, Any]
 
 
 class DriftMonitor:
@@ -203,20 +205,19 @@ class DriftMonitor:
         """Measure rows of several chunks, of which the first has the number `first`."""
         count = int(rows.shape[0]) // SAMPLED
         reads = [i for i in range(count) if projection is not None and _reads_codes(first + i)]
-        codes = np.full((count, 3), math.nan)
+        codes: list[Any] = []
         few = [rows[i * SAMPLED : i * SAMPLED + FEW, :][None, :, :] for i in reads]
         if is_numpy_array(rows):
             chunks = blocks(rows, SAMPLED)
             light = math.prod(self._half.landmarks.shape) < HEAVY
             found = ordered_map(lambda some: double(self._half.closest(some)), chunks, light=light)
             affinities = np.stack(list(found))
-            for i, some in zip(reads, few, strict=True):
-                codes[i] = self._read_codes(some, projection)[0]
+            codes = [self._read_codes(some, projection)[0].tolist() for some in few]
         else:
             affinities = self._closest_there(rows).reshape(count, SAMPLED)
             if reads:
-                codes[reads] = self._read_codes(array_namespace(rows).concat(few), projection)
-        return _Sampled(affinities, codes)
+                codes = self._read_codes(array_namespace(rows).concat(few), projection).tolist()
+        return _Sampled(affinities, dict(zip(reads, codes, strict=True)))
 
     def _closest_there(self, rows: Array) -> NDArray[np.float64]:
         """Affinities (n,) of rows on a device, by products of one shape: the same for any split."""
@@ -275,7 +276,6 @@ class DriftMonitor:
         """
         gains = self.detector.gains(found.affinities).tolist()
         means = (found.affinities.sum(axis=1) / SAMPLED).tolist()
-        codes = found.codes.tolist()
         for number, gain in enumerate(gains):
             alarm = self.detector.add(gain)
             rows, evidence = (first + number + 1) * CHUNK, self.detector.evidence
@@ -283,9 +283,9 @@ class DriftMonitor:
                 self._change += CHUNK
             due = self._is_due(rows, alarm)
             if number >= skipped or due:
-                self.measurements.append(
-                    DriftMeasurement._make([rows, means[number], *codes[number], evidence, epoch])
-                )
+                codes = found.codes.get(number, UNREAD)
+                seen = (rows, means[number], *codes, evidence, epoch)
+                self.measurements.append(DriftMeasurement._make(seen))
             if due:
                 return rows
         return None

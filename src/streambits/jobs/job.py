@@ -215,7 +215,7 @@ class Job:
             )
 
     def _loop(self, stop: Stop) -> None:
-        with ReadAhead(self.source, self._offset) as reader:
+        with ReadAhead(self.source, self._offset, self.work.device) as reader:
             batches = iter(reader)
             while not stop.asked:
                 try:

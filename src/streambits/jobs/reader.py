@@ -2,13 +2,14 @@
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._device import Uploader
 from streambits.errors import InputError
 from streambits.io.protocols import Source
 from streambits.model.batches import RowBatch
@@ -16,6 +17,7 @@ from streambits.model.sampling import Reservoir
 
 AHEAD = 4  # batches that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
+TOGETHER_THERE = 131072  # rows, for a device
 TICK = 0.2  # seconds
 TIMEOUT = 2.0  # seconds for the thread to end
 
@@ -25,51 +27,108 @@ class ReadAhead:
 
     What the source raises is raised here, after the batches before it. Small batches that are there
     already are handed on as one. Memory: some batches.
+
+    Parameters
+    ----------
+    source : Source
+    offset : JSON value or None
+        Where to begin.
+    device : str, optional
+        Where rows are handed on, as torch knows it: a second thread copies them there, while
+        others are read and those before them are worked on. More of them are then put together.
     """
 
-    def __init__(self, source: Source, offset: Any) -> None:
-        self._source, self._offset = source, offset
-        self._queue: queue.Queue[RowBatch | BaseException | None] = queue.Queue(AHEAD)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True, name="streambits-reader")
+    def __init__(self, source: Source, offset: Any, device: str | None = None) -> None:
+        self._stages: list[_Stage] = [_Stage(lambda: source.read(offset), "streambits-reader")]
+        self._together = TOGETHER if device is None else TOGETHER_THERE
+        if device is not None:
+            there, first = Uploader(device), self._stages[0]
+
+            def uploaded() -> Iterator[RowBatch]:
+                for batch in self._batches(first):
+                    if batch is not None:
+                        rows = there(batch.rows) if len(batch.rows) else batch.rows
+                        yield batch._replace(rows=rows)
+
+            self._stages.append(_Stage(uploaded, "streambits-uploader"))
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for stage in self._stages:
+            stage.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        for stage in self._stages:
+            stage.stop()
+
+    def __iter__(self) -> Iterator[RowBatch | None]:
+        if len(self._stages) > 1:
+            yield from self._stages[-1]
+        else:
+            yield from self._batches(self._stages[0])
+
+    def _batches(self, stage: "_Stage") -> Iterator[RowBatch | None]:
+        """What a stage gives, with small batches that are there already put together."""
+        held: list[RowBatch] = []
+        for found in stage.items(lambda: 0 if held else TICK):
+            if held and not (isinstance(found, RowBatch) and _fits(held, found, self._together)):
+                yield _joined(held)
+                held.clear()
+            elif found is None:
+                yield None
+            if isinstance(found, BaseException):
+                raise found
+            if found is not None:
+                held.append(found)
+        if held:
+            yield _joined(held)
+
+
+class _Stage:
+    """A thread that goes through an iterator, some items ahead."""
+
+    def __init__(self, work: Callable[[], Iterator[RowBatch]], name: str) -> None:
+        self._work = work
+        self._queue: queue.Queue[RowBatch | BaseException | None] = queue.Queue(AHEAD)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=name)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
         self._over.set()
         self._thread.join(TIMEOUT)  # one that waits for a broker or for input is left behind
 
     def __iter__(self) -> Iterator[RowBatch | None]:
-        held: list[RowBatch] = []
-        while True:
-            try:
-                found = self._queue.get(timeout=0 if held else TICK)
-            except queue.Empty:
-                yield _joined(held) if held else None
-                held = []
-                continue
-            if held and not (isinstance(found, RowBatch) and _fits(held, found)):
-                yield _joined(held)
-                held = []
-            if not isinstance(found, RowBatch):
-                if found is None:
-                    return
+        for found in self.items(lambda: TICK):
+            if isinstance(found, BaseException):
                 raise found
-            held.append(found)
+            yield found
 
-    def _read(self) -> None:
-        batches = self._source.read(self._offset)
+    def items(self, timeout: Callable[[], float]) -> Iterator[RowBatch | BaseException | None]:
+        """The items, at last what was raised, and None whenever none comes for so many seconds."""
+        while not self._over.is_set():
+            try:
+                found = self._queue.get(timeout=timeout())
+            except queue.Empty:
+                yield None
+                continue
+            if found is None:
+                return
+            yield found
+
+    def _run(self) -> None:
+        items = self._work()
         try:
-            for batch in batches:
-                if not self._put(batch):
+            for item in items:
+                if not self._put(item):
                     return
             self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._put(error)
         finally:
-            getattr(batches, "close", lambda: None)()
+            getattr(items, "close", lambda: None)()
 
     def _put(self, found: RowBatch | BaseException | None) -> bool:
         """Whether anyone still reads."""
@@ -82,10 +141,10 @@ class ReadAhead:
         return False
 
 
-def _fits(held: list[RowBatch], batch: RowBatch) -> bool:
+def _fits(held: list[RowBatch], batch: RowBatch, together: int) -> bool:
     both, first = [*held, batch], held[0].rows
     return (
-        sum(len(one.ids) for one in both) <= TOGETHER
+        sum(len(one.ids) for one in both) <= together
         and sum(one.rows.nbytes for one in both) <= BYTES
         and first.dtype == batch.rows.dtype
         and first.shape[1:] == batch.rows.shape[1:]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import CheckedRows
+from streambits._device import on_device
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.jobs.folder import JobFolder
@@ -30,6 +31,10 @@ class Work(Protocol):
     def epoch(self) -> int: ...
     @property
     def learner(self) -> Learner | None: ...
+    @property
+    def device(self) -> str | None:
+        """Where rows are to come, as torch knows it; None for the host."""
+
     @property
     def out_of_reach(self) -> int:
         """Rows of this run that no landmark reached: their codes say nothing."""
@@ -68,13 +73,17 @@ class Encoding:
         Makes the codes.
     model : str
         Its name, for messages.
+    device : str, optional
+        Where rows come, and are encoded.
     """
 
     ready = True
     learner = None
 
-    def __init__(self, coder: Coder, model: str) -> None:
-        self.coder, self.model = coder, model
+    def __init__(self, coder: Coder, model: str, device: str | None = None) -> None:
+        self.coder, self.model, self.device = coder, model, device
+        if device is not None:
+            self.coder = coder.on(device)
         self.out_of_reach = 0
 
     @property
@@ -112,12 +121,22 @@ class Encoding:
 
 
 class Learning:
-    """Gathers the first rows, draws landmarks from them, and learns them and all that follow."""
+    """Gathers the first rows, draws landmarks from them, and learns them and all that follow.
+
+    Parameters
+    ----------
+    settings : Settings
+        How to learn.
+    device : str, optional
+        Where rows come, and are learned.
+    """
 
     out_of_reach = 0
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, device: str | None = None) -> None:
+        self.settings, self.device = settings, device
+        if device is not None:
+            on_device(device)  # or raise before anything is read
         self.learner: Learner | None = None
         self._first: list[RowBatch] = []
 
@@ -150,7 +169,8 @@ class Learning:
     def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
         """Learn the rows that have waited."""
         rows = [batch.rows for batch in first]
-        self.learner = self.settings.learner(first_rows(rows, self.settings.gathered))
+        learner = self.settings.learner(first_rows(rows, self.settings.gathered))
+        self.learner = learner if self.device is None else learner.on(self.device)
         for batch in first:
             yield from self._work(self.learner, batch.ids, batch.rows)
 
@@ -166,6 +186,8 @@ class Learning:
     def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         del folder
         self.learner = models.get("learner")
+        if self.learner is not None and self.device is not None:
+            self.learner = self.learner.on(self.device)
 
     def committed(self) -> None:
         pass
@@ -188,16 +210,22 @@ class Online(Learning):
         How to learn.
     keep_epochs : int, optional
         How many epochs can be searched through the job, the current one included. Default: all.
+    device : str, optional
+        Where rows come, and are learned and encoded.
     """
 
-    def __init__(self, settings: Settings, keep_epochs: int | None = None) -> None:
-        super().__init__(settings)
+    def __init__(
+        self, settings: Settings, keep_epochs: int | None = None, device: str | None = None
+    ) -> None:
+        super().__init__(settings, device)
         self.coders = CoderSet()
         self._online: OnlineEncoder | None = None
         self._keep_epochs, self._retired = keep_epochs, False
 
     def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
-        self._online, codes = OnlineEncoder.start(self.settings, first, coders=self.coders)
+        self._online, codes = OnlineEncoder.start(
+            self.settings, first, coders=self.coders, device=self.device
+        )
         self.learner = self._online.learner
         yield from codes
         self._note()

@@ -126,7 +126,7 @@ class Reservoir:
         filled = min(self.seen, self.size)
         free = min(self.size - filled, len(keys))
         if free:
-            self._rows[filled : filled + free, :] = rows[:free, :]
+            self._rows[filled : filled + free, :] = move(rows[:free, :], self._rows)
             self._keys[filled : filled + free] = keys[:free]
         places, taken = _displaced(self._keys, keys, free)
         self._keys[places] = keys[taken]

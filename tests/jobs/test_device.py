@@ -1,0 +1,89 @@
+"""Jobs whose rows are learned and encoded on a device."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.io.rows import open_source
+from streambits.jobs.job import JobPlan, Pace, run_job
+from streambits.jobs.reader import ReadAhead
+from streambits.jobs.work import Encoding, Learning, Online
+
+torch = pytest.importorskip("torch")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SETTINGS = sb.Settings(bits=16, n_landmarks=50, method="ssbc")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rows = np.random.default_rng(0).random((20_000, 8), dtype=np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    return rows
+
+
+def run(tmp_path, out, work, **pace):
+    plan = JobPlan(
+        verb="online",
+        source=open_source(tmp_path / "rows.npy"),
+        work=work,
+        settings={},
+        out=tmp_path / out,
+        bits=None if isinstance(work, Learning) and not isinstance(work, Online) else 16,
+    )
+    return run_job(plan, pace=Pace(**pace) if pace else None)
+
+
+def bits_of(path):
+    return np.concatenate([codes.unpack() for _, codes in sb.open_codes(path)])
+
+
+def test_rows_arrive_on_the_device_in_order(tmp_path, rows):
+    source = open_source(tmp_path / "rows.npy")
+    with ReadAhead(source, None, DEVICE) as reader:
+        found = [batch for batch in reader if batch is not None]
+    assert all(batch.rows.device.type == DEVICE for batch in found)
+    assert (np.concatenate([batch.rows.cpu().numpy() for batch in found]) == rows).all()
+    assert np.concatenate([batch.ids for batch in found]).tolist() == list(range(len(rows)))
+
+
+def test_codes_by_a_model_are_those_of_the_host(tmp_path, rows):
+    coder = SETTINGS.learner([rows[:500]]).learn(rows).coder()
+    run(tmp_path, "there", Encoding(coder, "model", DEVICE))
+    assert (bits_of(tmp_path / "there") == coder.encode(rows).unpack()).all()
+
+
+def test_an_online_job_is_that_of_the_library(tmp_path, rows):
+    work = Online(SETTINGS, device=DEVICE)
+    assert run(tmp_path, "there", work).rows == len(rows)
+    run(tmp_path, "here", Online(SETTINGS))
+    found = bits_of(tmp_path / "there")
+    assert found.shape == (len(rows), 16)
+    assert (found == bits_of(tmp_path / "here")).mean() > 0.9
+    assert sb.load(tmp_path / "there" / "model.safetensors").seen == len(rows)
+
+
+def test_a_job_goes_on_where_it_was(tmp_path, rows, monkeypatch):
+    run(tmp_path, "whole", Online(SETTINGS, device=DEVICE))
+
+    class StopError(Exception):
+        pass
+
+    class Stopping(Online):
+        def _work(self, learner, ids, rows):
+            if learner.seen > 9000:
+                raise StopError
+            yield from super()._work(learner, ids, rows)
+
+    monkeypatch.setattr("streambits.jobs.reader.TOGETHER_THERE", 2000)
+    monkeypatch.setattr("streambits.io.rows.npy.BLOCK", 2000, raising=False)
+    with pytest.raises(StopError):
+        run(tmp_path, "parts", Stopping(SETTINGS, device=DEVICE), rows=1000)
+    run(tmp_path, "parts", Online(SETTINGS, device=DEVICE))
+    assert (bits_of(tmp_path / "parts") == bits_of(tmp_path / "whole")).all()
+
+
+def test_learning_there_makes_a_model_for_anywhere(tmp_path, rows):
+    run(tmp_path, "model", Learning(SETTINGS, DEVICE))
+    model = sb.load(tmp_path / "model" / "model.safetensors")
+    assert model.seen == len(rows)
+    assert isinstance(model.features.like, np.ndarray)
