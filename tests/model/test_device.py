@@ -89,7 +89,7 @@ def same_state(left, right):
 @pytest.mark.parametrize("epochs", ["auto", "never"])
 @pytest.mark.parametrize("size", [7, 1000, 4096])
 def test_any_split_gives_the_same_learner(monkeypatch, size, epochs):
-    monkeypatch.setattr("streambits.model.learner.DEVICE_BLOCK", 4096)
+    monkeypatch.setattr("streambits.model.learner.MOST_THERE", 4096)
     whole, parts = (METHODS["ssbc"](there(ROWS), epochs=epochs) for _ in range(2))
     whole.learn(there(ROWS))
     for start in range(0, len(ROWS), size):

@@ -14,7 +14,7 @@ from streambits.epochs.monitor import monitor_for
 from streambits.errors import EpochError, InputError, RankError, ReachWarning
 from streambits.evaluation.bits import bits_changed
 from streambits.features import GaussianAffinity, Linear
-from streambits.model.learner import BLOCK, DEVICE_BLOCK
+from streambits.model.learner import BLOCK
 from streambits.sketches import FrequentDirections, Gram
 
 
@@ -288,7 +288,7 @@ def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, t
         here.learn(part)
         there.learn(strict.asarray(part))
     assert there.seen == here.seen
-    waiting = (DEVICE_BLOCK - BLOCK) * 8 * train.shape[1]  # on a device more rows wait
+    waiting = (there._blocks.size - BLOCK) * 8 * train.shape[1]  # on a device more rows wait
     assert there.nbytes == here.nbytes + waiting
     codes = there.coder().encode(strict.asarray(rows[:500].astype(np.float64)))
     assert isinstance(codes.packed, np.ndarray)

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Array, array_namespace
+
 CHUNK = 512  # rows between two measurements
 SAMPLED = 64  # rows of a chunk that are measured
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
@@ -135,21 +137,28 @@ class EDetector:
 
     def update(self, numbers: NDArray[np.float64]) -> bool:
         """Add numbers (n,) in [0, 1]; returns whether the evidence suffices for an alarm."""
-        return self.add(float(self.gains(numbers[None])[0]))
+        return self.add(self.gains(numbers[None]).tolist())[-1] > ALARM
 
-    def gains(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gains(self, numbers: Array) -> Array:
         """What measurements (k, n) of numbers in [0, 1] add to the evidence, (k,)."""
         bound = self.mean - self.tolerance * self.spread
         bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))
-        return np.asarray(np.log1p(bet * (bound - numbers)).sum(axis=1))
+        xp = array_namespace(numbers)
+        return xp.sum(xp.log1p(bet * (bound - numbers)), axis=1)
 
-    def add(self, gain: float) -> bool:
-        """Add the gain of one measurement; returns whether the evidence suffices for an alarm."""
-        if self.evidence <= 0:
-            self.evidence, self.since = 0.0, 0
-        self.evidence += gain
-        self.since += 1
-        return self.evidence > ALARM
+    def add(self, gains: list[float]) -> list[float]:
+        """Add the gains of measurements, up to the first alarm; returns the evidence after each."""
+        found, evidence, since = [], self.evidence, self.since
+        for gain in gains:
+            if evidence <= 0:
+                evidence, since = 0.0, 0
+            evidence += gain
+            since += 1
+            found.append(evidence)
+            if evidence > ALARM:
+                break
+        self.evidence, self.since = evidence, since
+        return found
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state`."""

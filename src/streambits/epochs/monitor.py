@@ -24,6 +24,7 @@ from streambits._arrays import (
 from streambits._device import products
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.epochs.detector import (
+    ALARM,
     CHUNK,
     KEPT,
     RECENT,
@@ -44,7 +45,7 @@ EARLY = (
 )
 FEW = 32
 UNREAD = (math.nan, math.nan, math.nan)  # measurements that did not read codes
-GROUP = 256  # measurements that are made together
+GROUP, GROUP_THERE = 256, 1024  # measurements that are made together, and on a device
 SMALLEST = 1e-300  # energy by which others are divided
 HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 
@@ -52,11 +53,12 @@ HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
 class _Sampled(NamedTuple):
     """The results of a few measurements.
 
-    affinities: (k, 64); codes: of some of the k, outside, shift and balance, as in
-    `DriftMeasurement`.
+    gains: what each adds to the evidence; means: of the affinities; codes: of some of them,
+    outside, shift and balance, as in `DriftMeasurement`.
     """
 
-    affinities: NDArray[np.float64]
+    gains: list[float]
+    means: list[float]
     codes: dict[int, Any]
 
 
@@ -186,8 +188,9 @@ class DriftMonitor:
         if self._waiting.shape[0]:
             sampled = array_namespace(rows).concat([self._waiting, sampled], axis=0)
         self._waiting = self._waiting[:0, :]
-        for start in range(0, count, GROUP):
-            group = min(GROUP, count - start)
+        size = GROUP if is_numpy_array(rows) else GROUP_THERE
+        for start in range(0, count, size):
+            group = min(size, count - start)
             some = sampled[start * SAMPLED : (start + group) * SAMPLED, :]
             seen = self._measure(some, first + start, projection)
             skipped = max(0, count - KEPT - start)  # measurements that later ones would push out
@@ -211,24 +214,27 @@ class DriftMonitor:
             chunks = blocks(rows, SAMPLED)
             light = math.prod(self._half.landmarks.shape) < HEAVY
             found = ordered_map(lambda some: double(self._half.closest(some)), chunks, light=light)
-            affinities = np.stack(list(found))
+            affinities: Array = np.stack(list(found))
             codes = [self._read_codes(some, projection)[0].tolist() for some in few]
         else:
-            affinities = self._closest_there(rows).reshape(count, SAMPLED)
+            affinities = array_namespace(rows).reshape(self._closest_there(rows), (count, SAMPLED))
             if reads:
                 codes = self._read_codes(array_namespace(rows).concat(few), projection).tolist()
-        return _Sampled(affinities, dict(zip(reads, codes, strict=True)))
+        xp = array_namespace(affinities)
+        both = xp.stack([self.detector.gains(affinities), xp.mean(affinities, axis=1)])
+        gains, means = to_numpy(both).tolist()
+        return _Sampled(gains, means, dict(zip(reads, codes, strict=True)))
 
-    def _closest_there(self, rows: Array) -> NDArray[np.float64]:
+    def _closest_there(self, rows: Array) -> Array:
         """Affinities (n,) of rows on a device, by products of one shape: the same for any split."""
         xp, count = array_namespace(rows), int(rows.shape[0])
-        lacking = GROUP * SAMPLED - count
+        lacking = GROUP_THERE * SAMPLED - count
         if lacking:
             none = xp.zeros((lacking, rows.shape[1]), dtype=rows.dtype, device=device(rows))
             rows = xp.concat([rows, none], axis=0)
         with products(rows):
             closest = self._half.closest(rows)
-        return np.asarray(to_numpy(double(closest))[:count])
+        return double(closest)[:count]
 
     def _read_codes(self, rows: Array, projection: Any) -> NDArray[np.float64]:
         """What a few rows (k, n, d) of each measurement say of the coder, (k, 3)."""
@@ -274,19 +280,21 @@ class DriftMonitor:
 
         The measurements before the number `skipped` need not be kept.
         """
-        gains = self.detector.gains(found.affinities).tolist()
-        means = (found.affinities.sum(axis=1) / SAMPLED).tolist()
-        for number, gain in enumerate(gains):
-            alarm = self.detector.add(gain)
-            rows, evidence = (first + number + 1) * CHUNK, self.detector.evidence
+        steps = [found.gains]
+        if self._change is not None or self.policy != "auto":  # each may be the last one
+            steps = [[gain] for gain in found.gains]
+        number = 0
+        for gains in steps:
+            for evidence in self.detector.add(gains):
+                if number >= skipped or evidence > ALARM:
+                    codes = found.codes.get(number, UNREAD)
+                    seen = ((first + number + 1) * CHUNK, found.means[number], *codes)
+                    self.measurements.append(DriftMeasurement._make((*seen, evidence, epoch)))
+                number += 1
             if self._change is not None:
                 self._change += CHUNK
-            due = self._is_due(rows, alarm)
-            if number >= skipped or due:
-                codes = found.codes.get(number, UNREAD)
-                seen = (rows, means[number], *codes, evidence, epoch)
-                self.measurements.append(DriftMeasurement._make(seen))
-            if due:
+            rows = (first + number) * CHUNK
+            if self._is_due(rows, self.detector.evidence > ALARM):
                 return rows
         return None
 

@@ -104,7 +104,7 @@ class GaussianAffinity:
 
     def __call__(self, rows: Array) -> Array:
         if not is_numpy_array(rows):
-            return self.measured(rows)[0]
+            return self.with_noise(rows)[0]
         exponents = self._exponents(rows)
         if exponents.max() > 0:  # by rounding, where a row is a landmark
             np.minimum(exponents, 0, out=exponents)
@@ -132,7 +132,7 @@ class GaussianAffinity:
         extended = xp.concat([relative, squares[:, None], ones], axis=1)
         return extended @ self._operands[relative.dtype]
 
-    def measured(self, rows: Array) -> tuple[Array, Array]:
+    def with_noise(self, rows: Array) -> tuple[Array, Array]:
         """Features (n, m) and noise (n,) of rows on a device, without waiting for it."""
         xp = array_namespace(rows)
         relative = self._relative(rows)

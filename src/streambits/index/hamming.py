@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, as_choice, as_count, as_ids
+from streambits._arrays import LAST_ID, Array, as_choice, as_count, as_ids
 from streambits._device import is_device, on_device
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
@@ -195,13 +195,13 @@ class HammingIndex:
         if self._held.refine is not None:
             check_refine(codes, self._held.refine, "those of this index")
 
-    def on(self, device: str) -> "HammingIndex":
+    def on(self, like: Array | str) -> "HammingIndex":
         """Return a copy of this index that is searched on a device.
 
         Parameters
         ----------
-        device : str
-            The name of a device of torch, as "cuda".
+        like : torch tensor or str
+            A tensor on the device, or its name, as "cuda".
 
         Returns
         -------
@@ -212,7 +212,8 @@ class HammingIndex:
         """
         with self.pinned():
             state = _copied(self.state())
-        return self.from_state(state | {"strategy": device})
+        name = like if isinstance(like, str) else str(like.device)
+        return self.from_state(state | {"strategy": name})
 
     def build(self) -> Self:
         """Build search tables now, instead of in some later search.

@@ -134,7 +134,7 @@ class Coder:
             codes = self.joined(ordered_map(self.encoded, blocks(checked, BLOCK)))
         else:
             codes = self.joined([self.encoded(checked)])
-        if warn:
+        if warn and len(self._suspects(codes)) >= MANY * len(codes):
             warn_of_reach(self.out_of_reach(checked, codes).sum(), len(codes), "encoded")
         return codes
 
@@ -157,18 +157,22 @@ class Coder:
         array of shape (n,), bool
         """
         found = np.zeros(len(codes), np.bool_)
+        suspects = self._suspects(codes)
+        for start in range(0, len(suspects), BLOCK):
+            some = suspects[start : start + BLOCK]
+            like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
+            found[some] = to_numpy(self.features.closest(like)) < REACH  # type: ignore[attr-defined]
+        return found
+
+    def _suspects(self, codes: Codes) -> NDArray[np.intp]:
+        """Places of codes that rows out of reach have."""
         if not isinstance(self.features, GaussianAffinity):
-            return found
+            return np.empty(0, np.intp)
         packed, far = codes.packed, self._far
         if packed.shape[1] % 8 == 0:  # word by word
             packed, far = packed.view(np.uint64), far.view(np.uint64)
         suspects = np.flatnonzero(packed[:, 0] == far[0])
-        suspects = suspects[(packed[suspects] == far).all(axis=1)]
-        for start in range(0, len(suspects), BLOCK):
-            some = suspects[start : start + BLOCK]
-            like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
-            found[some] = to_numpy(self.features.closest(like)) < REACH
-        return found
+        return np.asarray(suspects[(packed[suspects] == far).all(axis=1)])
 
     @cached
     def _far(self) -> NDArray[np.uint8]:

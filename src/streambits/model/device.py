@@ -73,23 +73,21 @@ class DeviceEncoder:
             As `Coder.encoded` gives them.
         """
         wide = self._double if features is None else False
-        found, again = self._encode(rows, features, wide=wide)
-        unsure = np.flatnonzero(again)
-        self._double |= self._fast and len(unsure) > MANY * len(again) and len(again) > ENOUGH
+        found, unsure = self._encode(rows, features, wide=wide)
+        self._double |= self._fast and len(unsure) > MANY * len(found) and len(found) > ENOUGH
         if len(unsure) and not wide and rows.dtype != array_namespace(rows).float64:
-            found[unsure], again[unsure] = self._encode(take(rows, unsure), wide=True)
-            unsure = np.flatnonzero(again)
+            found[unsure], still = self._encode(take(rows, unsure), wide=True)
+            unsure = unsure[still]
         if len(unsure):
             found[unsure] = self._host.encoded(to_numpy(take(rows, unsure)))
         return found
 
     def _encode(
         self, rows: Array, features: Array = None, *, wide: bool
-    ) -> tuple[Bytes, NDArray[np.bool_]]:
+    ) -> tuple[Bytes, NDArray[np.intp]]:
         """Codes, and which rows are to be decided again; in double precision if `wide`."""
         count, start = int(rows.shape[0]), 0
         found = np.empty((count, -(-self._coder.bits // 8) + self._coder.refine), np.uint8)
-        again = np.empty(count, np.bool_)
         size = BLOCK_BYTES // (8 * max(self._coder.features.width, 1))
         parts = blocks(rows, max(LEAST, min(MOST, size))) if features is None else [rows]
 
@@ -97,13 +95,13 @@ class DeviceEncoder:
             for part in parts:
                 yield from self._block(double(part) if wide else part, features)
 
-        arrived = copied(work(), to_numpy)
-        for part in parts:
+        arrived, unsure = copied(work(), to_numpy), [np.empty(0, np.intp)]
+        for part in parts:  # what the host does here, it does while the device works
             end = start + int(part.shape[0])
             found[start:end] = next(arrived)
-            again[start:end] = next(arrived)
+            unsure.append(start + np.flatnonzero(next(arrived)))
             start = end
-        return found, again
+        return found, np.concatenate(unsure)
 
     def _block(self, rows: Array, features: Array) -> tuple[Array, Array]:
         xp = array_namespace(rows)
@@ -124,7 +122,7 @@ class DeviceEncoder:
         """As `Coder.measured`; affinities and their noise have most of their work in common."""
         coder, noise = self._coder, None
         if features is None and isinstance(coder.features, GaussianAffinity):
-            features, noise = coder.features.measured(rows)
+            features, noise = coder.features.with_noise(rows)
         return coder.measured(rows, features, noise)
 
     def _packed(self, bits: Array) -> Array:

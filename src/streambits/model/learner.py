@@ -41,7 +41,7 @@ from streambits.sketches import Sketch
 
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
-DEVICE_BLOCK = 131072  # the same on a device
+MOST_THERE, VALUES_THERE = 1 << 18, 1 << 27  # rows on a device, and features of them, at most
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
@@ -173,7 +173,10 @@ class Learner:
                 self._prior.update(features(self._prior_rows))
 
     def _no_blocks(self) -> Blocks:
-        size = BLOCK if is_numpy_array(self.features.like) else DEVICE_BLOCK
+        size = BLOCK
+        if not is_numpy_array(self.features.like):
+            rows = min(MOST_THERE, VALUES_THERE // self.features.width)
+            size = max(BLOCK, 1 << (rows.bit_length() - 1))
         return Blocks(size, self.features.inputs, self.features.like)
 
     def _empty_sample(self, size: int) -> Reservoir:
@@ -659,8 +662,8 @@ class Learner:
         Returns
         -------
         Learner
-            It goes on from the same state. On a device rows are learned in blocks of 131,072; sums
-            are rounded differently from those on the host.
+            It goes on from the same state. On a device blocks are larger (262,144 rows for 500
+            landmarks), and sums are rounded differently from those on the host.
         """
         there = on_device(like)
         state = self.state()

@@ -124,7 +124,7 @@ class Gram(CentredSketch):
         found = self._running.split(rows, single=single, part=PART)
         whole, scatter = count - count % PART, zeros((width, width), rows)
         parts = [xp.reshape(found.body[:whole, :], (-1, PART, width)), found.body[None, whole:, :]]
-        step = width if width < WIDE else -(-width // 512) * 128
+        step = width if width < WIDE else max(256, -(-width // 512) * 128)
         for part in (part for part in parts if part.shape[0] * part.shape[1]):
             for low in range(0, width, step):
                 high = min(low + step, width)
