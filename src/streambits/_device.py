@@ -81,7 +81,7 @@ def products(like: Any, precision: str = "single") -> Iterator[None]:
     A program may have allowed torch to round products (`set_float32_matmul_precision`); bounds on
     rounding errors would then be wrong. The setting is one of the process, and is restored.
     """
-    if not is_torch_array(like) or like.device.type != "cuda":
+    if not is_cuda(like):
         yield
         return
     matmul = import_torch().backends.cuda.matmul
@@ -92,16 +92,21 @@ def products(like: Any, precision: str = "single") -> Iterator[None]:
         matmul.allow_tf32 = before
 
 
+def is_cuda(like: Any) -> bool:
+    """Whether an array is a tensor of torch on a CUDA device."""
+    return bool(is_torch_array(like) and like.device.type == "cuda")
+
+
 def doubles_are_fast(like: Any) -> bool:
     """Whether products in double precision are about as fast as in single: GPUs of data centres."""
-    if not is_torch_array(like) or like.device.type != "cuda":
+    if not is_cuda(like):
         return False
     return import_torch().cuda.get_device_capability(like.device) in FAST_DOUBLES
 
 
 def upload(array: NDArray[Any], like: Any) -> Any:
     """Return a NumPy array on the device of `like`; a small one without waiting for the device."""
-    if is_torch_array(like) and like.device.type == "cuda" and array.nbytes < SMALL:
+    if is_cuda(like) and array.nbytes < SMALL:
         return import_torch().from_numpy(array).pin_memory().to(like.device, non_blocking=True)
     return array_namespace(like).asarray(array, device=device(like))
 
@@ -123,7 +128,7 @@ def copied(parts: Iterable[Any], to_numpy: Callable[[Any], NDArray[Any]]) -> Ite
     """
     waiting: list[tuple[Any, Any]] = []
     for part in parts:
-        if not is_torch_array(part) or part.device.type != "cuda":
+        if not is_cuda(part):
             yield to_numpy(part)
             continue
         torch = import_torch()
@@ -161,7 +166,7 @@ class Uploader:
     def __init__(self, like: Any) -> None:
         self.like = on_device(like)
         self._stream: Any = None
-        if is_torch_array(self.like) and self.like.device.type == "cuda":
+        if is_cuda(self.like):
             self._stream = import_torch().cuda.Stream(self.like.device)
 
     def __call__(self, rows: NDArray[Any]) -> Any:

@@ -14,7 +14,7 @@ from streambits._arrays import (
     nbytes,
     zeros,
 )
-from streambits._device import products
+from streambits._device import is_cuda, products
 from streambits.sketches.base import (
     SMALLEST,
     CentredSketch,
@@ -145,7 +145,7 @@ class Gram(CentredSketch):
         if self.single:
             on_host = is_numpy_array(contribution.body)
             rows = contribution.rows if on_host else min(contribution.rows, PART)
-            unit = TF32 if self.precision == "tf32" and not on_host else 0.0
+            unit = TF32 if self.precision == "tf32" and is_cuda(contribution.body) else 0.0
             # a sum of n products errs by about sqrt(n) units of its length, rounded factors by one
             rounding = (rows**0.5 * EPS32 + unit) * _trace(contribution.body)
             self._rounding = self._rounding + (float(rounding) if on_host else rounding)
