@@ -1,7 +1,7 @@
 """The table and the figure of `python -m benchmarks`, drawn from results that are plain JSON.
 
-    python -m benchmarks --json results.json    # measure
-    python -m benchmarks --from results.json    # draw again, without measuring
+python -m benchmarks --json results.json    # measure
+python -m benchmarks --from results.json    # draw again, without measuring
 """
 
 import re
@@ -144,9 +144,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     fast = [line for line in lines if not line.is_cost]
     costs = [line for line in lines if line.is_cost]
     figure = Figure(figsize=(10, 1.6 + 0.31 * len(lines)), layout="constrained")
-    axes = figure.subplots(
-        2, squeeze=False, height_ratios=[len(fast) + 2, len(costs) + 2]
-    ).ravel()
+    axes = figure.subplots(2, squeeze=False, height_ratios=[len(fast) + 2, len(costs) + 2]).ravel()
     _bars(axes[0], fast, "times as fast as the rival (right of 1: streambits is faster)")
     axes[0].axvline(1, color="black", linewidth=0.8)
     _bars(axes[1], costs, "time of coder(), in rows that are learned in that time (less is better)")
@@ -186,8 +184,8 @@ def _bars(axes: Any, lines: Sequence[Line], label: str) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     keys = [Patch(color=COLOURS[name], label=name) for name in COLOURS if name in families]
-    keys += [Line2D([], [], color="black", linewidth=2.5, label="bar")]
-    axes.legend(handles=keys, fontsize=8, loc="lower right")
+    bar = Line2D([], [], color="black", linewidth=2.5, label="bar")
+    axes.legend(handles=[*keys, bar], fontsize=8, loc="lower right")
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ class Timing:
         return Timing(self.rounds / count)
 
     def over(self, other: "Timing") -> Ratio:
-        """This time over another one of the same rounds."""
+        """The ratio to another time, of the same rounds."""
         low, median, high = np.percentile(self.rounds / other.rounds, [25, 50, 75])
         return Ratio(float(median), float(low), float(high))
 
@@ -101,7 +101,7 @@ def in_turns(
     Returns
     -------
     list of Timing
-        One for each work; the warm-up, one run of each, is not in it.
+        One for each work; the warm-up, a run or two of each, is not in it.
     """
     runs = [_runner(work, clock) for work in works]
     times = np.empty((len(works), rounds))
@@ -133,9 +133,10 @@ def _runner(work: Work | Prepared | Reported, clock: Clock) -> Callable[[], floa
 
         run()
         return run
-    work()
-    again = seconds(work, clock)
-    number = max(1, int(LEAST / again)) if again > 0 else 1
+    took = seconds(work, clock)
+    if took < 100 * LEAST:  # it may be short, now that it is warm
+        took = seconds(work, clock)
+    number = max(1, int(LEAST / took)) if took > 0 else 1
 
     def many() -> None:
         for _ in range(number):
@@ -163,14 +164,13 @@ def figures(value: float) -> str:
 def machine() -> str:
     """One line: processor, cores, BLAS, versions and load; no paths and no names of hosts."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    numpy_blas = next((info for info in threadpool_info() if info["user_api"] == "blas"), {})
-    blas = " ".join(
-        str(numpy_blas.get(key, "")) for key in ("internal_api", "version", "architecture")
-    )
+    blas = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    facts = ("internal_api", "version", "architecture")
+    of_numpy = " ".join(str(info.get(fact, "")) for info in blas[:1] for fact in facts)
     found = [f"{name} {installed}" for name in PACKAGES if (installed := _installed(name))]
     python = f"Python {platform.python_version()}"
     load = f"load before {os.getloadavg()[0]:.1f}"
-    return ", ".join([f"{_processor()}, {cores} cores", blas.strip(), python, *found, load])
+    return ", ".join([f"{_processor()}, {cores} cores", of_numpy, python, *found, load])
 
 
 def _installed(name: str) -> str:
