@@ -207,7 +207,7 @@ def coders(shape: Shape, *, rounds: int, refine: int = 0) -> Iterator[Line]:
         Prepared(learned, sb.Learner.coder),
         lambda: running.learn(rows[:first]),
         rounds=rounds,
-        repeats=2,
+        repeats=min(rounds, 2),
     )
     row = learning.per(first)
     kind = f", refined {refine} bytes" if refine else ""

@@ -112,17 +112,25 @@ class Contest:
 
     @classmethod
     def of(
-        cls, draw: Draw, count: int, queries: int, bits: int = 64, method: str = "ssbc"
+        cls,
+        draw: Draw,
+        count: int,
+        queries: int,
+        *,
+        bits: int = 64,
+        method: str = "ssbc",
+        sample: int = SAMPLE,
     ) -> "Contest":
         """Encode so many rows both ways."""
         rng = np.random.default_rng(1)
-        sample, asked = draw(rng, SAMPLE), draw(rng, queries)
+        first, asked = draw(rng, sample), draw(rng, queries)
         make = sb.methods.METHODS[method]
-        learner = make(sample[:1000], bits, refine=BYTES - bits // 8).learn(sample)
+        learner = make(first[: sample // 10], bits, refine=BYTES - bits // 8).learn(first)
         coder, truth = learner.coder(), Truth(asked)
         index = sb.HammingIndex(bits, strategy="scan")
-        rival = faiss.IndexPQ(padded(sample).shape[1], BYTES, 8)
-        rival.train(padded(sample))
+        rival = faiss.IndexPQ(padded(first).shape[1], BYTES, 8)
+        rival.pq.cp.min_points_per_centroid = 1  # no complaints
+        rival.train(padded(first))
         for start, rows in batches(draw, count):
             truth.see(rows, start)
             index.add(coder.encode(rows))
@@ -151,7 +159,8 @@ def padded(rows: Rows) -> Rows:
 def lines(*, small: bool = False) -> Iterator[Line]:
     """One query at a time over made-up rows."""
     count, queries, candidates = (5000, 4, 100) if small else (1_000_000, 20, 5000)
-    contest = Contest.of(clusters(count=50 if small else 2000), count, queries)
+    sample = 1000 if small else SAMPLE
+    contest = Contest.of(clusters(count=sample // 5), count, queries, sample=sample)
     with one_blas_thread() as threads:
         faiss.omp_set_num_threads(threads)
     mine, theirs = in_turns(
@@ -179,7 +188,9 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, nargs="*", default=[2000, 5000, 10000, 20000])
     options = parser.parse_args()
     draw = between(options.data) if options.data else clusters()
-    contest = Contest.of(draw, options.codes, options.queries, options.bits, options.method)
+    contest = Contest.of(
+        draw, options.codes, options.queries, bits=options.bits, method=options.method
+    )
     faiss.omp_set_num_threads(options.threads)
     works: list[Callable[[], list[Any]]] = [contest.theirs]
     works += [partial(contest.ours, count) for count in options.candidates]

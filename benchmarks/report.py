@@ -74,7 +74,7 @@ class Line:
         """Our own speed."""
         best = min(self.ours)
         if self.unit == "row":
-            fast = f"{figures(1 / best / 1e6)} million" if best < 1e-6 else figures(1 / best)
+            fast = f"{figures(1 / best / 1e6)} million" if best <= 1e-6 else figures(1 / best)
             return f"{fast} rows/s"
         return f"{figures(best * 1e3)} ms"
 
@@ -130,8 +130,8 @@ def markdown(table: list[list[str]]) -> str:
 
 def placed(page: str, name: str, text: str) -> str:
     """The page with `text` between its marks `<!-- name -->` and `<!-- end -->`."""
-    marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    found, count = marks.subn(lambda match: match[1] + text + match[2], page)
+    marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    found, count = marks.subn(lambda match: f"{match[1]}{text}\n{match[2]}", page)
     if count != 1:
         raise ValueError(f"the page has {count} places <!-- {name} -->: it must have one")
     return found
