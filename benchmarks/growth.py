@@ -4,7 +4,8 @@
 
 The exponent e of time ~ setting ** e, by least squares of the logarithms; beside it that of the
 last doubling, for short works are flattened by what they cost at any size. All settings but one
-are those of BASE. Memory is the peak that tracemalloc sees while rows are learned, beyond what
+are those of BASE. The sketches that were used are named in the order of the values: where they
+change, one exponent says little. Memory is the peak that tracemalloc sees while rows are learned, beyond what
 was held before: NumPy's arrays included, the rows themselves left out.
 """
 
@@ -39,20 +40,21 @@ def measure(*, small: bool = False) -> dict[str, Any]:
     return found
 
 
-def times(shapes: list[Shape], rounds: int) -> dict[str, list[float]]:
-    """The shortest seconds of learning and of encoding in each shape, in turns."""
+def times(shapes: list[Shape], rounds: int) -> dict[str, Any]:
+    """The shortest seconds of learning and of encoding in each shape, in turns; the sketches."""
     largest = Shape(*(max(side) for side in zip(*shapes, strict=True)))
     rows = np.random.default_rng(0).standard_normal(largest[:2], dtype=np.float32)
-    works = []
+    works, sketches = [], []
     for shape in shapes:
         these = np.ascontiguousarray(rows[: shape.rows, : shape.columns])
         learner = sb.ssbc(these[: shape.landmarks], shape.bits)
         coder = learner.learn(these).coder()
+        sketches.append(type(learner.sketch).__name__)
         works.append((lambda learner=learner, these=these: learner.learn(these)))
         works.append((lambda coder=coder, these=these: coder.encode(these)))
     taken: list[Timing] = in_turns(*works, rounds=rounds, repeats=1)
     best = [timing.best for timing in taken]
-    return {"learn": best[::2], "encode": best[1::2]}
+    return {"learn": best[::2], "encode": best[1::2], "sketches": sketches}
 
 
 def peak(shape: Shape) -> int:
@@ -69,7 +71,19 @@ def peak(shape: Shape) -> int:
 
 def rows_of(found: dict[str, Any]) -> list[list[str]]:
     """The cells of the table, the heading first."""
-    table = [["setting", "from", "to", "work", "shortest", "longest", "exponent", "last doubling"]]
+    table = [
+        [
+            "setting",
+            "from",
+            "to",
+            "work",
+            "shortest",
+            "longest",
+            "exponent",
+            "last doubling",
+            "sketch",
+        ]
+    ]
     for setting, its in found.items():
         for work in ("learn", "encode"):
             if work in its:
@@ -84,6 +98,7 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
                         f"{figures(max(taken) * 1e3)} ms",
                         f"{power(values, taken):.2f}",
                         f"{power(values[-2:], taken[-2:]):.2f}",
+                        ", ".join(dict.fromkeys(its["sketches"])) if work == "learn" else "",
                     ]
                 )
     return table

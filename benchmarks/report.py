@@ -143,11 +143,18 @@ def draw(lines: Sequence[Line], path: Path) -> None:
 
     fast = [line for line in lines if not line.is_cost]
     costs = [line for line in lines if line.is_cost]
+    told = {
+        "times as fast as the rival (right of 1: streambits is faster)": fast,
+        "time of coder(), in rows that are learned in that time (less is better)": costs,
+    }
+    panels = {label: those for label, those in told.items() if those}
     figure = Figure(figsize=(10, 1.6 + 0.31 * len(lines)), layout="constrained")
-    axes = figure.subplots(2, squeeze=False, height_ratios=[len(fast) + 2, len(costs) + 2]).ravel()
-    _bars(axes[0], fast, "times as fast as the rival (right of 1: streambits is faster)")
-    axes[0].axvline(1, color="black", linewidth=0.8)
-    _bars(axes[1], costs, "time of coder(), in rows that are learned in that time (less is better)")
+    heights = [len(those) + 2 for those in panels.values()]
+    axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights).ravel()
+    for one, (label, those) in zip(axes, panels.items(), strict=True):
+        _bars(one, those, label)
+    if fast:
+        axes[0].axvline(1, color="black", linewidth=0.8)
     figure.savefig(path, dpi=110)
 
 

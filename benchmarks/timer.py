@@ -77,6 +77,10 @@ class Timing:
         low, median, high = np.percentile(self.rounds / other.rounds, [25, 50, 75])
         return Ratio(float(median), float(low), float(high))
 
+    def or_faster(self, other: "Timing") -> "Timing":
+        """The faster of both in each round."""
+        return Timing(np.minimum(self.rounds, other.rounds))
+
     def __add__(self, other: "Timing") -> "Timing":
         return Timing(self.rounds + other.rounds)
 
@@ -165,6 +169,7 @@ def machine() -> str:
     """One line: processor, cores, BLAS, versions and load; no paths and no names of hosts."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blas = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    blas.sort(key=lambda info: "numpy" not in info["filepath"])  # others bring their own
     facts = ("internal_api", "version", "architecture")
     of_numpy = " ".join(str(info.get(fact, "")) for info in blas[:1] for fact in facts)
     found = [f"{name} {installed}" for name in PACKAGES if (installed := _installed(name))]

@@ -62,6 +62,7 @@ def test_the_fastest_of_a_row_counts_and_the_ratio_is_of_each_round():
     assert ours.rounds.tolist() == [1, 3, 1]
     assert theirs.rounds.tolist() == [4, 12, 8]
     assert theirs.over(ours).median == 4
+    assert ours.or_faster(Timing(np.array([2, 2, 2]))).rounds.tolist() == [1, 2, 1]
 
 
 def test_short_works_are_repeated_and_their_time_is_that_of_one():
