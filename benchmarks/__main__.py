@@ -17,7 +17,12 @@ from benchmarks import core, gpu, growth, refined, report, search, shares
 from benchmarks.timer import machine
 from streambits._threads import look_again
 
-LINES = {"core": core.lines, "search": search.lines, "refined": refined.lines, "gpu": gpu.lines}
+LINES = {
+    **core.LINES,
+    "search": [search.lines],
+    "refined": [refined.lines],
+    "gpu": [gpu.lines],
+}
 PARTS = (*LINES, "growth", "shares")
 
 
@@ -26,10 +31,9 @@ def measure(parts: list[str], *, small: bool = False) -> dict[str, Any]:
     look_again()  # scikit-learn and FAISS have brought BLAS libraries of their own
     start, lines = time.perf_counter(), []
     found: dict[str, Any] = {"machine": machine()}
-    for part in parts:
-        if part not in LINES:
-            continue
-        for line in LINES[part](small=small):
+    works = [work for part in parts for work in LINES.get(part, [])]
+    for work in works:
+        for line in work(small=small):
             lines.append(line)
             print(f"{time.perf_counter() - start:4.0f} s  {line.what}: {line.ratio}", flush=True)
     found["lines"] = report.as_json(lines)

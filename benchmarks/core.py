@@ -1,6 +1,6 @@
 """Learning and encoding beside scikit-learn, FAISS and the bare products of NumPy.
 
-    python -m benchmarks --only core
+    python -m benchmarks --only encode-learn wide one-row coders online
 
 Rows are float32 and normal. Rivals, each the fastest that does comparable work: for encoding
 `Nystroem.transform` with as many landmarks and `IndexPQ.sa_encode` of as many bytes; for learning
@@ -9,7 +9,7 @@ at a time Nystroem and `IncrementalPCA.partial_fit` with `transform`. NumPy's ar
 products that the work cannot do without, in single precision: what the machine could do at most.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,12 +24,14 @@ from benchmarks.report import Line
 from benchmarks.timer import Prepared, Timing, in_turns
 
 BLOCK = 2048  # rows that the learner learns at a time
+PLAIN: dict[str, dict[str, Any]] = {"": {}}
 REFINED: dict[str, dict[str, Any]] = {
-    "": {},
+    **PLAIN,
     ", refined 8 bytes": {"refine": 8},
     ", certified 9 bytes": {"refine": 8, "certified": True},
 }
 Rows = NDArray[np.float32]
+Lines = Callable[..., Iterator[Line]]
 
 
 class Shape(NamedTuple):
@@ -54,22 +56,11 @@ SENTENCES = Shape(40_960, 384, 1000, 128)  # of a small language model
 SMALL = Shape(6 * BLOCK, 8, 40, 16)
 
 
-def lines(*, small: bool = False) -> Iterator[Line]:
-    """All of them; `small` is for tests, which run them and look at nothing but the answers."""
-    narrow, wide, middle = (SMALL, SMALL, SMALL) if small else (NARROW, EMBEDDINGS, SENTENCES)
-    yield from throughput(narrow, REFINED, rounds=1 if small else 5, repeats=1 if small else 2)
-    yield from throughput(wide, {"": {}}, rounds=1 if small else 3, repeats=1)
-    yield from one_row(narrow, rounds=1 if small else 5)
-    yield from coders(narrow, rounds=1 if small else 5)
-    yield from coders(narrow, rounds=1 if small else 3, refine=8)
-    yield from coders(middle, rounds=1 if small else 3)
-    yield from online(narrow, rounds=1 if small else 5)
-
-
 def throughput(
-    shape: Shape, kinds: dict[str, dict[str, Any]], *, rounds: int, repeats: int
+    shape: Shape, *, rounds: int, kinds: dict[str, dict[str, Any]] | None = None
 ) -> Iterator[Line]:
     """Rows per second of `encode` and of `learn`."""
+    kinds = kinds or PLAIN
     rows, count = shape.drawn(), shape.rows
     works: dict[str, Any] = {}
     for kind, more in kinds.items():
@@ -88,7 +79,7 @@ def throughput(
         product.train(padded[:10_000])
         peers.append(lambda: product.sa_encode(padded))
     ours = [partial(coder.encode, rows) for coder in works.values()]
-    taken = [t.per(count) for t in in_turns(*ours, *peers, rounds=rounds, repeats=repeats)]
+    taken = [t.per(count) for t in in_turns(*ours, *peers, rounds=rounds, repeats=2)]
     theirs = taken[len(ours) :]
     for kind, mine in zip(works, taken, strict=False):
         name = f"encode {shape}{kind}"
@@ -98,7 +89,7 @@ def throughput(
             yield Line.of(name, "NumPy products", mine, theirs[1])
         if kind == ", refined 8 bytes":
             yield Line.of(name, "FAISS IndexPQ.sa_encode, 16 bytes", mine, theirs[2])
-    yield from learning(shape, kinds, rows, features, rounds=rounds, repeats=repeats)
+    yield from learning(shape, kinds, rows, features, rounds=rounds)
 
 
 def learning(
@@ -108,7 +99,6 @@ def learning(
     features: Rows,
     *,
     rounds: int,
-    repeats: int,
 ) -> Iterator[Line]:
     """Rows per second of `learn`, the construction of the learner included."""
     count, components = shape.rows, min(shape.columns, shape.bits)
@@ -133,7 +123,7 @@ def learning(
         products,
         lambda: IncrementalPCA(components).fit(some),
         rounds=rounds,
-        repeats=repeats,
+        repeats=1 if shape.columns > 500 else 2,  # scikit-learn takes seconds
     )
     taken = [*(timing.per(count) for timing in taken[:-1]), taken[-1].per(len(some))]
     for kind, mine in zip(kinds, taken, strict=False):
@@ -254,3 +244,27 @@ def nystroem_like(coder: sb.Coder, rows: Rows) -> Any:
 def bare_projection(shape: Shape) -> Rows:
     """Some matrix of that size."""
     return np.random.default_rng(1).random((shape.landmarks, shape.bits), dtype=np.float32)
+
+
+def _lines(work: Callable[..., Iterator[Line]], shape: Shape, **settings: Any) -> Lines:
+    """The lines of a work; `small` is for tests, which look at the answers and not at times."""
+
+    def lines(*, small: bool = False) -> Iterator[Line]:
+        if small:
+            return work(SMALL, **settings | {"rounds": 1})
+        return work(shape, **settings)
+
+    return lines
+
+
+LINES: dict[str, list[Lines]] = {
+    "encode-learn": [_lines(throughput, NARROW, rounds=5, kinds=REFINED)],
+    "wide": [_lines(throughput, EMBEDDINGS, rounds=3)],
+    "one-row": [_lines(one_row, NARROW, rounds=5)],
+    "coders": [
+        _lines(coders, NARROW, rounds=5),
+        _lines(coders, NARROW, rounds=3, refine=8),
+        _lines(coders, SENTENCES, rounds=3),
+    ],
+    "online": [_lines(online, NARROW, rounds=5)],
+}

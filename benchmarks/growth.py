@@ -5,8 +5,8 @@
 The exponent e of time ~ setting ** e, by least squares of the logarithms; beside it that of the
 last doubling, for short works are flattened by what they cost at any size. All settings but one
 are those of BASE. The sketches that were used are named in the order of the values: where they
-change, one exponent says little. Memory is the peak that tracemalloc sees while rows are learned, beyond what
-was held before: NumPy's arrays included, the rows themselves left out.
+change, one exponent says little. Memory is the peak that tracemalloc sees while rows are learned,
+beyond what was held before: NumPy's arrays included, the rows themselves left out.
 """
 
 import tracemalloc

@@ -5,9 +5,10 @@
 
 Random codes, k = 10, as many threads for one as for the other, equal distances. FAISS splits over
 queries, so one query is one thread there; and its threads spin while they wait, so beside another
-busy process two of them can be slower than one: the faster of both counts, round by round. Then what a removal costs, the bytes per code, how long
-a file takes to open, and what a second process pays for its first search, when the compiled
-kernels lie on disk.
+busy process two of them can be slower than one: the faster of both counts, round by round.
+
+Then what a removal costs, the bytes per code, how long a file takes to open, and what a second
+process pays for its first search, when the compiled kernels lie on disk.
 """
 
 import os
