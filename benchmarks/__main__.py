@@ -17,7 +17,7 @@ from benchmarks import core, gpu, growth, refined, report, search, shares
 from benchmarks.timer import machine
 from streambits._threads import look_again
 
-LINES = {
+LINES: dict[str, list[core.Lines]] = {
     **core.LINES,
     "search": [search.lines],
     "refined": [refined.lines],

@@ -53,7 +53,7 @@ class Shape(NamedTuple):
 
 NARROW, EMBEDDINGS = Shape(100_000, 54, 500, 64), Shape(40_000, 768, 1000, 128)
 SENTENCES = Shape(40_960, 384, 1000, 128)  # of a small language model
-SMALL = Shape(6 * BLOCK, 8, 40, 16)
+SMALL = Shape(4 * BLOCK, 8, 40, 16)
 
 
 def throughput(
@@ -137,7 +137,7 @@ def learning(
 def one_row(shape: Shape, *, rounds: int) -> Iterator[Line]:
     """Rows per second, given one by one."""
     rows = shape.drawn()
-    singles = [rows[i : i + 1] for i in range(BLOCK)]
+    singles = [rows[i : i + 1] for i in range(min(BLOCK, shape.rows // 16))]
     few, some = singles[:64], singles[:32]
     learner = sb.ssbc(rows[: shape.landmarks], shape.bits).learn(rows)
     coder, other = learner.coder(), learner.fresh().learn(rows)
@@ -174,7 +174,7 @@ def one_row(shape: Shape, *, rounds: int) -> Iterator[Line]:
     theirs = theirs.per(len(some))
     rival = "scikit-learn Nystroem and partial_fit"
     for name, mine in (("learn, encode", both_taken), ("encode_online", through_taken)):
-        yield Line.of(f"{name} row by row {shape}", rival, mine.per(BLOCK), theirs, bar=15)
+        yield Line.of(f"{name} row by row {shape}", rival, mine.per(len(singles)), theirs, bar=15)
 
 
 def coders(shape: Shape, *, rounds: int, refine: int = 0) -> Iterator[Line]:
