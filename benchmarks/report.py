@@ -141,58 +141,69 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     """The figure: times as fast as each rival, and what coders cost in rows of learning."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - measuring does not need it
 
-    fast = [line for line in lines if not line.is_cost]
-    costs = [line for line in lines if line.is_cost]
     told = {
-        "times as fast as the rival (right of 1: streambits is faster)": fast,
-        "time of coder(), in rows that are learned in that time (less is better)": costs,
+        "times as fast as the rival (right of 1: streambits is faster)": [
+            line for line in lines if not line.is_cost
+        ],
+        "time of coder(), in rows that are learned in that time (less is better)": [
+            line for line in lines if line.is_cost
+        ],
     }
     panels = {label: those for label, those in told.items() if those}
-    figure = Figure(figsize=(10, 1.6 + 0.31 * len(lines)), layout="constrained")
+    figure = Figure(figsize=(10, 1.8 + 0.31 * len(lines)), layout="constrained")
     heights = [len(those) + 2 for those in panels.values()]
     axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights).ravel()
     for one, (label, those) in zip(axes, panels.items(), strict=True):
         _bars(one, those, label)
-    if fast:
-        axes[0].axvline(1, color="black", linewidth=0.8)
+    _legend(figure, {line.rival.split()[0] for line in lines})
     figure.savefig(path, dpi=110)
 
 
 def _bars(axes: Any, lines: Sequence[Line], label: str) -> None:
-    """A bar for each line with its quartiles; a tick where its bar is."""
+    """A bar for each line, from 1 or, for costs, from the left; quartiles, and what to reach."""
     places = np.arange(len(lines))
     ratios = np.array([line.ratio for line in lines]).reshape(-1, 3)
-    families = [line.rival.split()[0] for line in lines]
+    costs = lines[0].is_cost
+    least = min([ratios.min(), *(line.bar for line in lines if line.bar is not None)])
+    start = 0.7 * least if costs else 1.0
     axes.barh(
         places,
-        ratios[:, 0],
-        xerr=np.abs(ratios[:, 1:] - ratios[:, :1]).T,
-        color=[COLOURS[name] for name in families],
-        error_kw={"linewidth": 1},
+        ratios[:, 0] - start,
+        left=start,
+        color=[COLOURS[line.rival.split()[0]] for line in lines],
         height=0.7,
     )
+    axes.hlines(places, ratios[:, 1], ratios[:, 2], color="black", linewidth=1.2)
     for place, line in zip(places, lines, strict=True):
         if line.bar is not None:
-            axes.plot([line.bar] * 2, [place - 0.45, place + 0.45], color="black", linewidth=2.5)
+            axes.plot([line.bar] * 2, [place - 0.42, place + 0.42], color="black", linewidth=2.5)
         axes.annotate(
             figures(line.ratio.median),
-            (max(line.ratio), place),
-            xytext=(4, 0),
-            textcoords="offset points",
+            (1.01, place),
+            xycoords=axes.get_yaxis_transform(),  # a column of figures right of the panel
             va="center",
             fontsize=8,
         )
     axes.set_yticks(places, [f"{line.what}  /  {line.rival}" for line in lines], fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.margins(x=0.12)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.margins(x=0.05)
+    if costs:
+        axes.set_xlim(left=start)
+    else:
+        axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel(label, fontsize=9)
+
+
+def _legend(figure: Any, families: set[str]) -> None:
+    """Above all panels: the colours of the rivals, and the mark of a bar."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     keys = [Patch(color=COLOURS[name], label=name) for name in COLOURS if name in families]
-    bar = Line2D([], [], color="black", linewidth=2.5, label="bar")
-    axes.legend(handles=[*keys, bar], fontsize=8, loc="lower right")
+    bar = Line2D([], [], color="black", linewidth=2.5, label="to be reached")
+    figure.legend(handles=[*keys, bar], loc="outside upper center", ncols=6, fontsize=8)
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
