@@ -22,8 +22,8 @@ import streambits as sb
 from benchmarks.timer import figures, in_turns, machine
 from paper import datasets
 from streambits._threads import one_blas_thread
-from streambits.index import scan
 from streambits.index.multi_index import Tables
+from streambits.index.scan import scan_nearest, scan_within
 
 K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 256, 32, 5, 100_000
 FLIPPED = 0.05
@@ -41,6 +41,12 @@ CASES = (
     ("random", 64, None),
     ("random", 128, None),
 )
+
+
+class Scan:
+    """The scan, with the methods of the tables."""
+
+    nearest, within = staticmethod(scan_nearest), staticmethod(scan_within)
 
 
 def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[Any]:
@@ -86,9 +92,9 @@ def compare(tables: Tables, codes: Any, queries: Any) -> float:
     """Print a line for each task; gives the time of a query in the first task's scan."""
     scanned: list[float] = []
     for label, (asked, work) in tasks(codes, queries).items():
-        same = all(map(np.array_equal, work(tables), work(scan)))
+        same = all(map(np.array_equal, work(tables), work(Scan)))
         ours, theirs = in_turns(
-            partial(work, tables), partial(work, scan), rounds=ROUNDS, repeats=1
+            partial(work, tables), partial(work, Scan), rounds=ROUNDS, repeats=1
         )
         each = [figures(timing.per(asked).median * 1e3) for timing in (ours, theirs)]
         print(f"    {label:26} {each[0]:>10} {each[1]:>10} {same!s:>6}  {theirs.over(ours)}")

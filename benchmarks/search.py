@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -102,11 +102,11 @@ def removal() -> None:
     print(f"bytes per code after that: {index.nbytes / len(index):.2f}")
 
 
-def opening() -> None:
+def opening(counts: Sequence[int] = (1_000_000, 10_000_000, 100_000_000)) -> None:
     """How long files of more and more codes take to save and to open."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index.safetensors")
-        for count in (1_000_000, 10_000_000, 100_000_000):
+        for count in counts:
             index = sb.HammingIndex(64, strategy="scan")
             index.add(random_codes(count, 64, 6))
             saved = seconds(partial(sb.save, index, path))

@@ -155,14 +155,13 @@ def power(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 
 def figures(value: float) -> str:
-    """A number with as many digits as it deserves: 12,300, 123, 12.3, 1.23, 0.012."""
+    """A number with three digits: 12,300, 123, 12.3, 1.23, 0.0123."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 100:
         step = 10.0 ** (np.floor(np.log10(abs(value))) - 2)
         return f"{round(value / step) * step:,.0f}"
-    places = 2 - int(np.floor(np.log10(abs(value))))
-    return f"{value:.{min(places, 3)}f}"
+    return f"{value:.{2 - int(np.floor(np.log10(abs(value))))}f}"
 
 
 def machine() -> str:

@@ -110,7 +110,7 @@ def test_power_finds_the_exponent(exponent):
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(12345, "12,300"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.0123, "0.012")],
+    [(12345, "12,300"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.01234, "0.0123")],
 )
 def test_figures(value, shown):
     assert figures(value) == shown
