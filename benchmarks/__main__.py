@@ -9,6 +9,7 @@ python -m benchmarks --from results.json --page docs/performance.md   # without 
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def measure(parts: list[str], *, small: bool = False) -> dict[str, Any]:
     """Raw results; lines are printed as they come."""
     look_again()  # scikit-learn and FAISS have brought BLAS libraries of their own
     start, lines = time.perf_counter(), []
-    found: dict[str, Any] = {"machine": machine()}
+    found: dict[str, Any] = {"machine": machine(), "loads": [os.getloadavg()[0]]}
     works = [work for part in parts for work in LINES.get(part, [])]
     for work in works:
         for line in work(small=small):
@@ -43,12 +44,34 @@ def measure(parts: list[str], *, small: bool = False) -> dict[str, Any]:
     return found
 
 
+def joined(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The results of several runs, of parts or of machines, as one."""
+    together = {
+        "machine": "; ".join(dict.fromkeys(one["machine"] for one in results)),
+        "loads": [load for one in results for load in one["loads"]],
+        "lines": [line for one in results for line in one["lines"]],
+        "seconds": sum(one["seconds"] for one in results),
+    }
+    for part in ("growth", "shares"):
+        together[part] = next((one[part] for one in results if one[part]), None)
+    return together
+
+
+def circumstances(found: dict[str, Any]) -> str:
+    """On what, in how many runs, how long, and what else the machine did."""
+    runs, loads = len(found["loads"]), found["loads"]
+    times = "one run" if runs == 1 else f"{runs} runs, one for each part,"
+    before = f"{min(loads):.1f}" + (f" to {max(loads):.1f}" if runs > 1 else "")
+    took = f"{times} of {found['seconds']:.0f} s in all"
+    return f"{found['machine']}. Measured in {took}, load before {before}."
+
+
 def tables(found: dict[str, Any]) -> dict[str, tuple[str, list[list[str]]]]:
     """What the page has, by the names of its marks: a line of text and a table."""
     lines = report.from_json(found["lines"])
     told = {}
     if lines:
-        told["lines"] = (found["machine"], report.rows_of(lines))
+        told["lines"] = (circumstances(found), report.rows_of(lines))
     if found["growth"]:
         told["growth"] = (growth.memory(found["growth"]), growth.rows_of(found["growth"]))
     if found["shares"]:
@@ -74,12 +97,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--small", action="store_true", help="tiny sizes: to see that it runs")
     parser.add_argument("--json", type=Path, help="file for the raw results")
-    parser.add_argument("--from", type=Path, dest="source", help="raw results, not measured again")
+    parser.add_argument("--from", type=Path, nargs="+", help="raw results, not measured again")
     parser.add_argument("--page", type=Path, help="page with marks for the tables")
     parser.add_argument("--markdown", action="store_true", help="print tables of Markdown")
     options = parser.parse_args(arguments)
-    if options.source:
-        found = json.loads(options.source.read_text())
+    sources = getattr(options, "from")
+    if sources:
+        found = joined([json.loads(source.read_text()) for source in sources])
     else:
         found = measure(options.only, small=options.small)
     if options.json:

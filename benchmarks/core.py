@@ -186,15 +186,15 @@ def coders(shape: Shape, *, rounds: int, refine: int = 0) -> Iterator[Line]:
     def start() -> sb.Learner:
         return sb.ssbc(rows[: shape.landmarks], shape.bits, refine=refine).learn(rows[:first])
 
+    def grown() -> sb.Learner:  # by rows that are new to it: known ones would move nothing
+        learner = start()
+        learner.coder()
+        return learner.learn(rows[first : first + more])
+
     running = start()
-    running.coder()
-
-    def learned() -> sb.Learner:
-        return running.learn(rows[first : first + more])
-
     begun, refreshed, learning = in_turns(
         Prepared(start, sb.Learner.coder),
-        Prepared(learned, sb.Learner.coder),
+        Prepared(grown, sb.Learner.coder),
         lambda: running.learn(rows[:first]),
         rounds=rounds,
         repeats=min(rounds, 2),

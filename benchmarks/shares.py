@@ -85,10 +85,15 @@ def largest_first(by: dict[str, float]) -> list[tuple[str, float]]:
 def works(shape: Shape, wide: Shape, codes: int) -> dict[str, Callable[[], Any] | Prepared]:
     """The works by name."""
     rows, more = shape.drawn(), wide.drawn()
-    first = shape.rows // 2 // BLOCK * BLOCK
+    first = min(10 * BLOCK, shape.rows // 2 // BLOCK * BLOCK)
 
     def start() -> sb.Learner:
         return sb.ssbc(rows[: shape.landmarks], shape.bits).learn(rows[:first])
+
+    def grown() -> sb.Learner:
+        learner = start()
+        learner.coder()
+        return learner.learn(rows[first : first + 4 * BLOCK])
 
     learner = start()
     refined = sb.ssbc(rows[: shape.landmarks], shape.bits, refine=8).learn(rows[:first])
@@ -100,7 +105,7 @@ def works(shape: Shape, wide: Shape, codes: int) -> dict[str, Callable[[], Any] 
     query, one = sb.Codes(packed[:1], shape.bits), rows[:1]
     return {
         f"first coder {shape}": Prepared(start, sb.Learner.coder),
-        f"refresh {shape}": Prepared(lambda: learner.learn(rows[:first]), sb.Learner.coder),
+        f"refresh {shape}": Prepared(grown, sb.Learner.coder),
         f"encode {shape}": lambda: coder.encode(rows),
         f"encode {wide}": lambda: far.encode(more),
         f"encode {shape}, refined 8 bytes": lambda: fine.encode(rows),

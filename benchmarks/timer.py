@@ -165,7 +165,7 @@ def figures(value: float) -> str:
 
 
 def machine() -> str:
-    """One line: processor, cores, BLAS, versions and load; no paths and no names of hosts."""
+    """One line: processor, cores, BLAS and versions; no paths and no names of hosts."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     blas = [info for info in threadpool_info() if info["user_api"] == "blas"]
     blas.sort(key=lambda info: "numpy" not in info["filepath"])  # others bring their own
@@ -173,8 +173,7 @@ def machine() -> str:
     of_numpy = " ".join(str(info.get(fact, "")) for info in blas[:1] for fact in facts)
     found = [f"{name} {installed}" for name in PACKAGES if (installed := _installed(name))]
     python = f"Python {platform.python_version()}"
-    load = f"load before {os.getloadavg()[0]:.1f}"
-    return ", ".join([f"{_processor()}, {cores} cores", of_numpy, python, *found, load])
+    return ", ".join([f"{_processor()}, {cores} cores", of_numpy, python, *found])
 
 
 def _installed(name: str) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from benchmarks.__main__ import PARTS, main, tables
+from benchmarks.__main__ import PARTS, circumstances, joined, main, tables
 from benchmarks.shares import Own
 from streambits.features.affinity import GaussianAffinity
 
@@ -18,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 def results(tmp_path_factory):
     """Raw results of all parts."""
     path = tmp_path_factory.mktemp("bench") / "results.json"
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1):  # beside other tests, more are slower
         warnings.simplefilter("ignore")  # of scikit-learn, about so few rows
         main(["--small", "--json", str(path)])
     return path
@@ -56,11 +57,22 @@ def test_the_page_is_written_from_results(results, tmp_path, capsys):
     page.write_text(PAGE.read_text())
     main(["--from", str(results), "--page", str(page), "--markdown"])
     text, printed = page.read_text(), capsys.readouterr().out
+    assert "Measured in one run of" in text
     for _, table in tables(json.loads(results.read_text())).values():
         row = "| " + " | ".join(table[-1]) + " |"
         assert row in text
         assert row in printed
     assert (tmp_path / "performance.png").exists()
+
+
+def test_runs_of_parts_are_joined_and_said_to_be(results):
+    whole = json.loads(results.read_text())
+    some = {**whole, "growth": None, "shares": None, "lines": whole["lines"][:2]}
+    rest = {**whole, "lines": whole["lines"][2:]}
+    found = joined([some, rest])
+    assert (found["lines"], found["growth"]) == (whole["lines"], whole["growth"])
+    assert found["machine"] == whole["machine"]
+    assert "Measured in 2 runs, one for each part," in circumstances(found)
 
 
 def test_parts_that_were_not_asked_for_are_left_out(tmp_path):
