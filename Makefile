@@ -28,8 +28,7 @@ format: $(VENV)/dev.installed
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/dev.installed
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/sketches.py
+	$(BIN)/python -m benchmarks --page docs/performance.md
 
 experiments: $(VENV)/dev.installed
 	$(BIN)/python -m experiments.core --seeds 3

@@ -2,8 +2,8 @@
 
     STREAMBITS_DATA=folder python -m benchmarks.asymmetric [--only times] [--data covtype sift]
 
-Times: weighted search beside the plain scan over 4,000,000 codes, in turns, the best of a few
-rounds; `ratio` is weighted over plain. Random codes with normal values are the hardest; the others
+Times: weighted search beside the plain scan over 4,000,000 codes, in turns; `ratio` is
+weighted over plain. Random codes with normal values are the hardest; the others
 are rows of a data set, drawn with replacement and with noise of 5 % of each column's deviation,
 encoded by ssbc, and queries like them. `same` says whether the answers to one query are those of a
 plain sum over all codes. Takes minutes, most of them for encoding.
@@ -14,7 +14,6 @@ variance of each bit's values for ssbc and pcah, the weights of mdsh for itself,
 """
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from benchmarks.timer import figures, in_turns, machine
 from paper import datasets
 from paper.measure import Board, board
 from streambits._threads import one_blas_thread
@@ -62,17 +62,6 @@ def real_codes(name: str, bits: int, count: int) -> tuple[Words, Matrix]:
     return np.ascontiguousarray(words), np.asarray(coder.project(draw(QUERIES)), np.float64)
 
 
-def best(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """The shortest milliseconds of each, in turns."""
-    found = [float("inf")] * len(works)
-    for _ in range(rounds):
-        for i, work in enumerate(works):
-            start = time.perf_counter()
-            work()
-            found[i] = min(found[i], (time.perf_counter() - start) * 1e3)
-    return found
-
-
 def same(words: Words, values: Matrix, k: int) -> bool:
     """Whether one query has the answers of a plain sum, whose rounding may differ."""
     count = words.shape[1]
@@ -97,21 +86,23 @@ def compare(label: str, bits: int, words: Words, values: Matrix) -> None:
         for asked, k in ((QUERIES, 10), (1, 10), (QUERIES, 100), (1, 100)):
             codes, some = (words, alive, count), signs[:asked]
             with threadpool_limits(threads, user_api="blas"):
-                plain, ours = best(
-                    ROUNDS if asked > 1 else 8 * ROUNDS,
+                plain, ours = in_turns(
                     partial(scan.scan_nearest, *codes, some, k),
                     partial(weighted.weighted_nearest, *codes, some, cost[:asked], k),
+                    rounds=ROUNDS,
                 )
+            each = [figures(timing.median * 1e3) for timing in (plain, ours)]
             print(
-                f"{label:8} {bits:4} {threads:7} {asked:7} {k:4} {plain:9.2f} {ours:9.2f} "
-                f"{ours / plain:6.2f} {same(words, values, k)!s:>5}",
+                f"{label:8} {bits:4} {threads:7} {asked:7} {k:4} {each[0]:>9} {each[1]:>9} "
+                f"{same(words, values, k)!s:>5}  {ours.over(plain)}",
                 flush=True,
             )
 
 
 def times(data: list[str], count: int) -> None:
-    print(f"{count:,} codes, milliseconds\n{'codes':8} {'bits':>4} threads queries    k ", end="")
-    print(f"{'plain':>9} {'weighted':>9} {'ratio':>6} {'same':>5}")
+    print(f"{machine()}\n{count:,} codes, milliseconds")
+    print(f"{'codes':8} {'bits':>4} threads queries    k ", end="")
+    print(f"{'plain':>9} {'weighted':>9} {'same':>5}  ratio")
     for bits in (64, 256, 32):
         compare("random", bits, *random_codes(bits, count))
     for name in data:

@@ -1,29 +1,22 @@
 """What searching four live epochs costs against one, for an index of the same size.
 
-    python benchmarks/epochs.py
+    python -m benchmarks.epochs
 
 First the index alone: the same random codes in one epoch and in four, queries encoded and scales
-known. Then all of `CoderSet.search`: rows encoded by every live coder, scales and search. Best of
-rounds, in turns.
+known. Then all of `CoderSet.search`: rows encoded by every live coder, scales and search.
 """
 
 from collections.abc import Callable
 from functools import partial
-from timeit import timeit
 from typing import Any
 
 import numpy as np
 
 import streambits as sb
+from benchmarks.timer import figures, in_turns, machine
 
 CODES, BITS, K, ROUNDS = 4_000_000, 64, 10, 30
 SHAPES = ((50, 500), (784, 1000))  # columns, landmarks
-
-
-def fastest(*works: Callable[[], Any]) -> list[float]:
-    """Milliseconds of each."""
-    times = [[timeit(work, number=1) for work in works] for _ in range(ROUNDS)]
-    return [1e3 * min(side) for side in zip(*times, strict=True)]
 
 
 def random_codes(count: int, seed: int) -> sb.Codes:
@@ -74,11 +67,13 @@ def of_coders(columns: int, landmarks: int) -> None:
 
 
 def show(label: str, one: Callable[[], Any], four: Callable[[], Any]) -> None:
-    alone, apart = fastest(one, four)
-    print(f"{label:32} {alone:8.2f} ms, four {apart:8.2f} ms, {apart / alone:5.2f}", flush=True)
+    alone, apart = in_turns(one, four, rounds=ROUNDS, repeats=1)
+    times = f"{figures(alone.median * 1e3):>8} ms, four {figures(apart.median * 1e3):>8} ms"
+    print(f"{label:32} {times}, {apart.over(alone)}", flush=True)
 
 
 if __name__ == "__main__":
+    print(machine())
     of_index()
     for shape in SHAPES:
         of_coders(*shape)

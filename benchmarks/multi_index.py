@@ -7,23 +7,23 @@ standard deviation, in the codes of a learner of `ssbc` that saw 50,000 of them;
 draws. `new rows` are no draws, but more rows of Uniform's distribution. `flipped` is Covertype with
 5 % of all bits turned over as well, so that hardly any codes are equal. `random` codes have
 independent bits: nothing is near, so the tables should notice and leave them to the scan.
-Tables and scan take turns with the same number of threads, and the best of a few rounds counts.
+Tables and scan take turns with the same number of threads.
 """
 
 import argparse
-import os
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from benchmarks.timer import figures, in_turns, machine
 from paper import datasets
 from streambits._threads import one_blas_thread
-from streambits.index import scan
 from streambits.index.multi_index import Tables
+from streambits.index.scan import scan_nearest, scan_within
 
 K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 256, 32, 5, 100_000
 FLIPPED = 0.05
@@ -41,6 +41,12 @@ CASES = (
     ("random", 64, None),
     ("random", 128, None),
 )
+
+
+class Scan:
+    """The scan, with the methods of the tables."""
+
+    nearest, within = staticmethod(scan_nearest), staticmethod(scan_within)
 
 
 def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[Any]:
@@ -82,22 +88,17 @@ def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list
     }
 
 
-def seconds(work: Callable[..., object], *arguments: Any) -> float:
-    start = time.perf_counter()
-    work(*arguments)
-    return time.perf_counter() - start
-
-
 def compare(tables: Tables, codes: Any, queries: Any) -> float:
     """Print a line for each task; gives the time of a query in the first task's scan."""
     scanned: list[float] = []
     for label, (asked, work) in tasks(codes, queries).items():
-        same = all(map(np.array_equal, work(tables), work(scan)))
-        rounds = [(seconds(work, tables), seconds(work, scan)) for _ in range(ROUNDS)]
-        ours, theirs = (min(side) / asked * 1e3 for side in zip(*rounds, strict=True))
-        figures = f"{ours:10.4f} {theirs:10.4f} {theirs / ours:8.1f} {same!s:>6}"
-        print(f"    {label:26} {figures}", flush=True)
-        scanned.append(theirs / 1e3)
+        same = all(map(np.array_equal, work(tables), work(Scan)))
+        ours, theirs = in_turns(
+            partial(work, tables), partial(work, Scan), rounds=ROUNDS, repeats=1
+        )
+        each = [figures(timing.per(asked).median * 1e3) for timing in (ours, theirs)]
+        print(f"    {label:26} {each[0]:>10} {each[1]:>10} {same!s:>6}  {theirs.over(ours)}")
+        scanned.append(theirs.per(asked).median)
     return scanned[0]
 
 
@@ -109,10 +110,10 @@ def case(name: str, bits: int, noise: float | None, count: int) -> None:
     distinct = tables.state()["words"].shape[2]
     print(
         f"{name}{'' if noise is None else f' + {noise:.0%}'}, {bits} bits: "
-        f"{distinct / count:.1%} distinct, {tables.nbytes / count:.1f} bytes a code"
+        f"{distinct / count:.1%} distinct, {tables.nbytes / count:.1f} bytes per code"
     )
     scanned = compare(tables, codes, queries)
-    build = min(seconds(Tables, words, bits) for _ in range(3))
+    build = in_turns(partial(Tables, words, bits), rounds=3, repeats=1)[0].median
     print(f"    built in {build:.2f} s, the time of {build / scanned:.0f} queries of a scan")
 
 
@@ -122,8 +123,8 @@ def main() -> None:
     with one_blas_thread() as allowed:
         parser.add_argument("--threads", type=int, default=allowed)
     options = parser.parse_args()
-    print(f"{options.codes:,} codes, {options.threads} threads, load {os.getloadavg()[0]:.1f}")
-    print(f"{'milliseconds a query':30} {'tables':>10} {'scan':>10} {'ratio':>8} {'same':>6}")
+    print(f"{machine()}\n{options.codes:,} codes, {options.threads} threads")
+    print(f"{'milliseconds per query':30} {'tables':>10} {'scan':>10} {'same':>6}  ratio")
     with threadpool_limits(options.threads, user_api="blas"):
         Tables(np.zeros((1, 9), np.uint64), 64)  # compiled here, not while it is timed
         for name, bits, noise in CASES:

@@ -5,16 +5,17 @@
 Codes of some sign bits and a refinement of as many bytes as are left of 16, searched with several
 numbers of candidates, and product codes of 16 bytes by FAISS, trained on the same sample of rows.
 R10@10 is the share of the true ten nearest, by brute force over all rows, in the first ten answers.
-Queries are asked one at a time, in turns, with the same number of threads; `ratio` is the median
-time of ours over the median time of FAISS. Rows of a data set are made more by moving each towards
+Queries are asked one at a time, all of them in a turn, with the same number of threads; `ratio` is
+the time of ours over that of FAISS. Rows of a data set are made more by moving each towards
 one of its nearest, with noise; without one, they are clusters of few directions. Takes some
 minutes, most of them for encoding.
 """
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import faiss
@@ -23,9 +24,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from benchmarks.report import Line
+from benchmarks.timer import figures, in_turns, machine
 from paper import datasets
+from streambits._threads import one_blas_thread
 
-BATCH, SAMPLE, K, ROUNDS = 50_000, 5000, 10, 3
+BATCH, SAMPLE, K = 50_000, 10_000, 10
 BYTES, NEIGHBOURS, NOISE = 16, 20, 0.1
 Rows = NDArray[np.float32]
 Draw = Callable[[np.random.Generator, int], Rows]
@@ -96,18 +100,81 @@ def batches(draw: Draw, count: int) -> Iterator[tuple[int, Rows]]:
         yield start, draw(rng, min(BATCH, count - start))
 
 
-def in_turns(works: list[Callable[[Rows], Any]], queries: Rows) -> tuple[NDArray[Any], list[Any]]:
-    """Milliseconds (works, queries), the best of a few rounds, and what each found."""
-    times = np.full((len(works), len(queries)), np.inf)
-    found: list[list[Any]] = [[None] * len(queries) for _ in works]
-    for _ in range(ROUNDS):
-        for w, work in enumerate(works):  # not query by query: threads of OpenMP wait busily
-            for q in range(len(queries)):
-                start = time.perf_counter()
-                hits = work(queries[q : q + 1])
-                times[w, q] = min(times[w, q], (time.perf_counter() - start) * 1e3)
-                found[w][q] = hits[0].tolist()
-    return times, found
+@dataclass(frozen=True)
+class Contest:
+    """The same rows in an index of refined codes and in one of product codes, and the truth."""
+
+    coder: sb.Coder
+    index: sb.HammingIndex
+    rival: Any
+    queries: Rows
+    truth: Truth
+
+    @classmethod
+    def of(
+        cls,
+        draw: Draw,
+        count: int,
+        queries: int,
+        *,
+        bits: int = 64,
+        method: str = "ssbc",
+        sample: int = SAMPLE,
+    ) -> "Contest":
+        """Encode so many rows both ways."""
+        rng = np.random.default_rng(1)
+        first, asked = draw(rng, sample), draw(rng, queries)
+        make = sb.methods.METHODS[method]
+        learner = make(first[: sample // 10], bits, refine=BYTES - bits // 8).learn(first)
+        coder, truth = learner.coder(), Truth(asked)
+        index = sb.HammingIndex(bits, strategy="scan")
+        rival = faiss.IndexPQ(padded(first).shape[1], BYTES, 8)
+        rival.pq.cp.min_points_per_centroid = 1  # no complaints
+        rival.train(padded(first))
+        for start, rows in batches(draw, count):
+            truth.see(rows, start)
+            index.add(coder.encode(rows))
+            rival.add(padded(rows))
+        return cls(coder, index, rival, asked, truth)
+
+    def ours(self, candidates: int) -> list[Any]:
+        """Ids that refined codes find, query by query."""
+        found = (
+            self.index.search(self.coder.queries(one), K, candidates=candidates).ids[0]
+            for one in np.split(self.queries, len(self.queries))
+        )
+        return [ids.tolist() for ids in found]
+
+    def theirs(self) -> list[Any]:
+        """Ids that product codes find, query by query."""
+        split = np.split(padded(self.queries), len(self.queries))
+        return [self.rival.search(one, K)[1][0].tolist() for one in split]
+
+
+def padded(rows: Rows) -> Rows:
+    """With columns of zeros, so that their number is a multiple of BYTES."""
+    return np.pad(rows, ((0, 0), (0, -rows.shape[1] % BYTES)))
+
+
+def lines(*, small: bool = False) -> Iterator[Line]:
+    """One query at a time over made-up rows."""
+    count, queries, candidates = (5000, 4, 100) if small else (1_000_000, 20, 5000)
+    sample = 1000 if small else SAMPLE
+    contest = Contest.of(clusters(count=sample // 5), count, queries, sample=sample)
+    with one_blas_thread() as threads:
+        faiss.omp_set_num_threads(threads)
+    mine, theirs = in_turns(
+        partial(contest.ours, candidates), contest.theirs, rounds=1 if small else 5, repeats=1
+    )
+    recall = [contest.truth.recall(found) for found in (contest.ours(candidates), contest.theirs())]
+    yield Line.of(
+        f"search {count / 1e6:g} million refined codes of {BYTES} bytes, one query",
+        "FAISS IndexPQ",
+        mine.per(queries),
+        theirs.per(queries),
+        unit="query",
+        note=f"R10@10 {recall[0]:.2f}, theirs {recall[1]:.2f}",
+    )
 
 
 def main() -> None:
@@ -121,35 +188,21 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, nargs="*", default=[2000, 5000, 10000, 20000])
     options = parser.parse_args()
     draw = between(options.data) if options.data else clusters()
-    rng = np.random.default_rng(1)
-    sample, queries = draw(rng, SAMPLE), draw(rng, options.queries)
-    learner = sb.methods.METHODS[options.method](
-        sample[:1000], options.bits, refine=BYTES - options.bits // 8
+    contest = Contest.of(
+        draw, options.codes, options.queries, bits=options.bits, method=options.method
     )
-    coder, truth = learner.learn(sample).coder(), Truth(queries)
-    index = sb.HammingIndex(options.bits, strategy="scan")
-    padding = ((0, 0), (0, -sample.shape[1] % BYTES))
-    rival = faiss.IndexPQ(sample.shape[1] + padding[1][1], BYTES, 8)
-    rival.train(np.pad(sample, padding))
-    for start, rows in batches(draw, options.codes):
-        truth.see(rows, start)
-        index.add(coder.encode(rows))
-        rival.add(np.pad(rows, padding))
     faiss.omp_set_num_threads(options.threads)
-
-    def ours(count: int) -> Callable[[Rows], Any]:
-        return lambda query: index.search(coder.queries(query), K, candidates=count).ids
-
-    works = [lambda query: rival.search(np.pad(query, padding), K)[1]]
-    works += [ours(count) for count in options.candidates]
+    works: list[Callable[[], list[Any]]] = [contest.theirs]
+    works += [partial(contest.ours, count) for count in options.candidates]
     with threadpool_limits(options.threads, user_api="blas"):
-        times, found = in_turns(works, queries)
-    middle = np.median(times, axis=1)
-    print(f"{len(index):,} codes of 16 bytes, {options.threads} threads, {coder!r}")
-    print(f"{'':24} R10@10  milliseconds  ratio")
+        taken = in_turns(*works, rounds=3, repeats=1)
+        found = [work() for work in works]
+    print(f"{machine()}\n{len(contest.index):,} codes of 16 bytes, {options.threads} threads")
+    print(f"{contest.coder!r}\n{'':24} R10@10  milliseconds  ratio")
     names = ["FAISS IndexPQ", *(f"{count:,} candidates" for count in options.candidates)]
-    for name, hits, taken in zip(names, found, middle, strict=True):
-        print(f"{name:24} {truth.recall(hits):6.3f} {taken:13.2f} {taken / middle[0]:6.2f}")
+    for name, hits, timing in zip(names, found, taken, strict=True):
+        each = figures(timing.per(options.queries).median * 1e3)
+        print(f"{name:24} {contest.truth.recall(hits):6.3f} {each:>13}  {timing.over(taken[0])}")
 
 
 if __name__ == "__main__":

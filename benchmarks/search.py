@@ -1,12 +1,13 @@
-"""Search in Hamming space, against FAISS IndexBinaryFlat in the same run.
+"""Search in Hamming space beside FAISS IndexBinaryFlat, and what else an index costs.
 
-    python benchmarks/search.py
+    python -m benchmarks.search              # all lengths and numbers of threads, and the rest
+    python -m benchmarks --only search       # the lines of the one table
 
-Random codes, k = 10; our scan and FAISS take turns, with as many threads for one as for the other,
-and the best of a few rounds counts. FAISS splits over queries, so one query is one thread there.
-Its threads spin while they wait, so beside another busy process two of them are far slower than
-one: such rows are marked as disturbed, and their ratio says nothing. Run it on a quiet machine.
-Then what a removal costs, the bytes a code takes, how long a file takes to open, and what a second
+Random codes, k = 10, as many threads for one as for the other, equal distances. FAISS splits over
+queries, so one query is one thread there; and its threads spin while they wait, so beside another
+busy process two of them can be slower than one: the faster of both counts, round by round.
+
+Then what a removal costs, the bytes per code, how long a file takes to open, and what a second
 process pays for its first search, when the compiled kernels lie on disk.
 """
 
@@ -14,9 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
+from benchmarks.report import Line, plain, rows_of
+from benchmarks.timer import in_turns, machine, seconds
 from streambits._threads import look_again, one_blas_thread
 
-CODES, K, ROUNDS = 4_000_000, 10, 12
+CODES, K, QUERIES, ROUNDS = 4_000_000, 10, 64, 7
 MANY, REMOVED, SINGLE = 10_000_000, 2_000_000, 5_000
 FIRST = """
 import time
@@ -46,67 +48,65 @@ def random_codes(count: int, bits: int, seed: int) -> sb.Codes:
     return sb.Codes(packed, bits)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def lines(
+    *, small: bool = False, lengths: tuple[int, ...] = (64,), threads: int | None = None
+) -> Iterator[Line]:
+    """Many queries at once, and one."""
+    count, rounds = (10_000, 1) if small else (CODES, ROUNDS)
+    with one_blas_thread() as allowed:
+        threads = threads or allowed
 
+    def theirs_on(count: int, index: Any, packed: Any) -> Any:
+        faiss.omp_set_num_threads(count)
+        return index.search(packed, K)
 
-def against_faiss(bits: int, most: int) -> None:
-    codes, queries = random_codes(CODES, bits, 0), random_codes(64, bits, 1)
-    ours, theirs = sb.HammingIndex(bits, strategy="scan"), faiss.IndexBinaryFlat(bits)
-    ours.add(codes)
-    theirs.add(codes.packed)
-    for asked in (queries, queries[:1]):
-        alone = float("inf")
-        for threads in sorted({1, most}):
-            mine, other, same = compare(ours, theirs, asked, threads)
-            alone = min(alone, other)
-            disturbed = " disturbed" if other > 1.2 * alone else ""
-            print(
-                f"{bits:5} {len(asked):8} {threads:8} {mine:10.2f} {other:10.2f} "
-                f"{other / mine:7.2f} {same!s:>6}{disturbed}",
-                flush=True,
+    for bits in lengths:
+        codes, queries = random_codes(count, bits, 0), random_codes(QUERIES, bits, 1)
+        ours, theirs = sb.HammingIndex(bits, strategy="scan"), faiss.IndexBinaryFlat(bits)
+        ours.add(codes)
+        theirs.add(codes.packed)
+        for asked in (queries, queries[:1]):
+            with threadpool_limits(threads, user_api="blas"):
+                distances = theirs.search(asked.packed, K)[0]
+                assert np.array_equal(ours.search(asked, K).distances, distances)
+                mine, other, alone = in_turns(
+                    partial(ours.search, asked, K),
+                    partial(theirs_on, threads, theirs, asked.packed),
+                    partial(theirs_on, 1, theirs, asked.packed),
+                    rounds=rounds,
+                    repeats=2,
+                )
+            number = len(asked)
+            many = f"{number} queries" if number > 1 else "one query"
+            what = f"search {count / 1e6:g} million codes of {bits} bits, {many}"
+            yield Line.of(
+                what,
+                "FAISS IndexBinaryFlat",
+                mine.per(number),
+                other.or_faster(alone).per(number),
+                unit="query",
             )
-
-
-def compare(
-    ours: sb.HammingIndex, theirs: Any, asked: sb.Codes, threads: int
-) -> tuple[float, float, bool]:
-    """Milliseconds of both, the best of rounds in turn, and whether the distances are the same."""
-    faiss.omp_set_num_threads(threads)
-    times = []
-    with threadpool_limits(threads, user_api="blas"):
-        same = np.array_equal(ours.search(asked, K).distances, theirs.search(asked.packed, K)[0])
-        for _ in range(ROUNDS):
-            mine = seconds(lambda: ours.search(asked, K))
-            times.append((mine, seconds(lambda: theirs.search(asked.packed, K))))
-    mine, other = (min(side) * 1e3 for side in zip(*times, strict=True))
-    return mine, other, same
 
 
 def removal() -> None:
     index = sb.HammingIndex(64)
     index.add(random_codes(MANY, 64, 2))
-    print(f"bytes a 64-bit code, {MANY:,} codes: {index.nbytes / len(index):.2f}")
+    print(f"bytes per 64-bit code, {MANY:,} codes: {index.nbytes / len(index):.2f}")
     order = np.random.default_rng(3).permutation(MANY)
     batches = np.array_split(order[:REMOVED], 100)
     batch = seconds(lambda: deque(map(index.remove, batches), 0))
     singles = order[REMOVED : REMOVED + SINGLE].tolist()
     single = seconds(lambda: deque(map(index.remove, singles), 0))
-    print(
-        f"remove, microseconds each: {batch / REMOVED * 1e6:.2f} in batches of {len(batches[0])},"
-    )
-    print(
-        f"    {single / SINGLE * 1e6:.2f} one a call; bytes after: {index.nbytes / len(index):.2f}"
-    )
+    print(f"remove, microseconds each: {batch / REMOVED * 1e6:.2f} in batches of {len(batches[0])}")
+    print(f"    {single / SINGLE * 1e6:.2f} one per call")
+    print(f"bytes per code after that: {index.nbytes / len(index):.2f}")
 
 
-def opening() -> None:
+def opening(counts: Sequence[int] = (1_000_000, 10_000_000, 100_000_000)) -> None:
     """How long files of more and more codes take to save and to open."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index.safetensors")
-        for count in (1_000_000, 10_000_000, 100_000_000):
+        for count in counts:
             index = sb.HammingIndex(64, strategy="scan")
             index.add(random_codes(count, 64, 6))
             saved = seconds(partial(sb.save, index, path))
@@ -124,15 +124,12 @@ def first_call() -> None:
 
 def main() -> None:
     look_again()  # FAISS brings a BLAS of its own
-    with one_blas_thread() as threads:
+    print(machine())
+    with one_blas_thread() as most:
         pass
-    print(f"load before: {os.getloadavg()[0]:.1f}; {CODES:,} codes, k = {K}, milliseconds")
-    print(
-        f"{'bits':>5} {'queries':>8} {'threads':>8} {'ours':>10} {'FAISS':>10} "
-        f"{'ratio':>7} {'same':>6}"
-    )
-    for bits in (64, 256):
-        against_faiss(bits, threads)
+    for threads in sorted({1, most}):
+        found = list(lines(lengths=(64, 256), threads=threads))
+        print(f"\nthreads: {threads}\n{plain(rows_of(found))}")
     removal()
     opening()
     first_call()

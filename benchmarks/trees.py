@@ -1,12 +1,13 @@
 """How fast this tree is beside another one, as ratios of one run.
 
     git worktree add ../before COMMIT
-    python benchmarks/trees.py ../before/src
+    python -m benchmarks.trees ../before/src
     # or only the tasks with a word in their name, in so many rounds:
-    python benchmarks/trees.py ../before/src "one row" 60
+    python -m benchmarks.trees ../before/src "one row" 60
 
 Both trees work in turn, each in a process of its own that stays, so that both meet the same
-machine; a figure is the median over the rounds of the time of this tree over that of the other.
+machine; a figure is the median over the rounds of the time of this tree over that of the other,
+each the best of three in a row.
 """
 
 import json
@@ -14,15 +15,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import timeit
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.timer import Reported, figures, in_turns, machine, seconds
+
 ROUNDS = 15
-HERE = Path(__file__).resolve().parents[1] / "src"
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def tasks(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -72,14 +75,14 @@ def work(folder: str) -> None:
         task()
     print(json.dumps(list(found)), flush=True)
     for line in sys.stdin:
-        print(min(timeit.repeat(found[line.strip()], repeat=3, number=1)), flush=True)
+        print(seconds(found[line.strip()]), flush=True)
 
 
 def started(source: Path, folder: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(source)}
-    command = [sys.executable, __file__, "--work", folder]
+    command = [sys.executable, "-m", "benchmarks.trees", "--work", folder]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment, cwd=ROOT)
 
 
 def answer(process: subprocess.Popen[str]) -> str:
@@ -96,19 +99,14 @@ def asked(process: subprocess.Popen[str], task: str) -> float:
 
 def main(other: Path, word: str = "", rounds: int = ROUNDS) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        ours, theirs = started(HERE, one), started(other, two)
+        ours, theirs = started(ROOT / "src", one), started(other, two)
         names, _ = (json.loads(answer(process)) for process in (ours, theirs))
+        print(f"{machine()}\n")
         print("| what | this tree, ms | time over the other's (quartiles) |\n|---|---:|---:|")
         for name in [name for name in names if word in name]:
-            pairs = []
-            for turn in range(rounds):
-                both = [asked(each, name) for each in ((ours, theirs), (theirs, ours))[turn % 2]]
-                pairs.append(both if turn % 2 == 0 else both[::-1])
-            mine, its = np.array(pairs).T
-            low, middle, high = np.percentile(mine / its, [25, 50, 75])
-            print(
-                f"| {name} | {1e3 * np.median(mine):.3g} | {middle:.3f} ({low:.3f}, {high:.3f}) |"
-            )
+            works = [Reported(partial(asked, process, name)) for process in (ours, theirs)]
+            mine, its = in_turns(*works, rounds=rounds)
+            print(f"| {name} | {figures(mine.median * 1e3)} | {mine.over(its)} |", flush=True)
         for process in (ours, theirs):
             process.kill()
 

@@ -1,0 +1,123 @@
+"""The timer, by a clock that only moves when a work says so."""
+
+import numpy as np
+import pytest
+
+from benchmarks import timer
+from benchmarks.timer import Prepared, Reported, Timing, figures, in_turns, machine, power
+
+
+class Clock:
+    """Seconds that works add to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def work(self, seconds, log=None, name=""):
+        def run():
+            self.now += seconds
+            if log is not None:
+                log.append(name)
+
+        return run
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(timer, "SETTLE", 0)
+
+
+def test_times_are_those_of_the_clock():
+    clock = Clock()
+    short, long = in_turns(clock.work(0.25), clock.work(1.0), rounds=4, repeats=2, clock=clock)
+    assert short.rounds.tolist() == [0.25] * 4
+    assert long.best == long.median == 1
+    assert long.over(short) == (4, 4, 4)
+    assert str(long.over(short)) == "4.00 (4.00 to 4.00)"
+    assert (short + long).per(5).best == 0.25
+
+
+def test_works_take_turns_and_the_order_is_reversed_each_time():
+    clock, log = Clock(), []
+    works = [clock.work(1, log, name) for name in "ab"]
+    in_turns(*works, rounds=3, repeats=2, clock=clock)
+    assert "".join(log) == "ab" + "aabb" + "bbaa" + "aabb"
+
+
+def test_the_fastest_of_a_row_counts_and_the_ratio_is_of_each_round():
+    clock = Clock()
+    # One warm-up, then two runs per round; the machine is three times slower in the second round.
+    steps = {"ours": iter([9, 2, 1, 3, 6, 1, 1]), "theirs": iter([9, 4, 5, 12, 13, 8, 9])}
+
+    def work(name):
+        def run():
+            clock.now += next(steps[name])
+
+        return run
+
+    ours, theirs = in_turns(work("ours"), work("theirs"), rounds=3, repeats=2, clock=clock)
+    assert ours.rounds.tolist() == [1, 3, 1]
+    assert theirs.rounds.tolist() == [4, 12, 8]
+    assert theirs.over(ours).median == 4
+    assert ours.or_faster(Timing(np.array([2, 2, 2]))).rounds.tolist() == [1, 2, 1]
+
+
+def test_short_works_are_repeated_and_their_time_is_that_of_one():
+    clock, log = Clock(), []
+    (taken,) = in_turns(clock.work(2**-12, log), rounds=1, repeats=1, clock=clock)
+    assert taken.best == 2**-12
+    assert len(log) > timer.LEAST / 2**-12
+
+
+def test_preparation_is_outside_of_the_clock_and_new_for_each_run():
+    clock, made = Clock(), []
+
+    def prepare():
+        clock.now += 100
+        made.append(len(made))
+        return made[-1]
+
+    def work(number):
+        assert number == made[-1]
+        clock.now += 2
+
+    (taken,) = in_turns(Prepared(prepare, work), rounds=2, repeats=2, clock=clock)
+    assert taken.rounds.tolist() == [2, 2]
+    assert made == [0, 1, 2, 3, 4]
+
+
+def test_reported_seconds_are_taken_as_they_are():
+    (taken,) = in_turns(Reported(lambda: 7.0), rounds=2, repeats=1)
+    assert taken.rounds.tolist() == [7, 7]
+
+
+def test_quartiles_enclose_the_median():
+    rng = np.random.default_rng(0)
+    ours, theirs = Timing(rng.random(9) + 0.5), Timing(rng.random(9) + 0.5)
+    found = theirs.over(ours)
+    assert found.low <= found.median <= found.high
+    assert found.median == np.median(theirs.rounds / ours.rounds)
+
+
+@pytest.mark.parametrize("exponent", [0, 0.5, 1, 2])
+def test_power_finds_the_exponent(exponent):
+    sizes = np.array([1, 2, 4, 8, 16, 32])
+    assert power(sizes, 3 * sizes**exponent) == pytest.approx(exponent)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(12345, "12,300"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.01234, "0.0123")],
+)
+def test_figures(value, shown):
+    assert figures(value) == shown
+
+
+def test_the_machine_is_described_without_paths_or_hosts():
+    told = machine()
+    assert "\n" not in told
+    assert "/" not in told
+    assert f"numpy {np.__version__}" in told
