@@ -28,7 +28,7 @@ from streambits.features import Features, GaussianAffinity
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
-from streambits.model.projection import Fitting, Projection, no_directions
+from streambits.model.projection import Fitted, Fitting, Projection, no_directions
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.refinement import Refinement, check_supported, restored
 from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated, rebuilt, renewable
@@ -41,6 +41,9 @@ FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
+LIGHT = 8  # times the weight of rows that wait, from which a coder does without them
+PIECE = 512  # rows of the sample projected at a time
+EASED = 1024  # rows of the sample to which the rotation of a later coder is eased
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
@@ -407,9 +410,10 @@ class Learner:
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
-                signs = Coder(self.features, self._projection(), self.epoch)
+                projection, basis = self._projection()
+                signs = Coder(self.features, projection, self.epoch)
                 self._coder = self._refined(signs) if self.refine else signs
-                self._missed = self._missing(self._coder)
+                self._missed = self._missing(basis)
             self._stale = False
         return self._coder
 
@@ -467,14 +471,14 @@ class Learner:
         if self._missed is None:  # nothing but the prior was learned then
             return False
         with one_blas_thread():
-            missed = self._missing(self._coder)
+            missed = self._missing(self._coder.projection.basis)
         return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
 
-    def _missing(self, coder: Coder) -> float | None:
-        """The share of the blocks' energy outside of a coder's directions."""
+    def _missing(self, basis: Array) -> float | None:
+        """The share of the blocks' energy outside of orthonormal directions."""
         if not (self._sketch.weight and self.bits):
             return None
-        return max(0.0, 1.0 - self._sketch.captured(coder.projection.basis))
+        return max(0.0, 1.0 - self._sketch.captured(basis))
 
     @property
     def last_coder(self) -> Coder | None:
@@ -491,7 +495,7 @@ class Learner:
         if coder.epoch == copy.epoch:
             copy._refinement, copy._stale = coder.refinement, False
             copy._coder = Coder(copy.features, coder.projection, copy.epoch, coder.refinement)
-            copy._missed = copy._missing(copy._coder)
+            copy._missed = copy._missing(coder.projection.basis)
         return copy
 
     @alone
@@ -559,26 +563,38 @@ class Learner:
         """The latest 1024 measurements of the monitor; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
-    def _projection(self) -> Projection:
+    def _projection(self) -> Fitted:
         if not self.bits:
             return no_directions(self.features)
-        sketch = self.sketch
+        few = LIGHT * self._blocks.waiting <= self._sketch.weight  # they are left to the next coder
+        sketch = self._sketch if few else self.sketch
         if self._prior.seen:
             prior = self._prior.copy()
             prior.fade(self.seen)
+            sketch = sketch.copy()
             sketch.merge(prior)
-        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
         last = self._coder.projection if self.steady and self._coder else None
-        return fit(sketch, self._projected, last)
+        held = self._sample if few else self._sampled()
+        wanted = held.size if last is None else EASED
+        rows = held.part(wanted)
+        if held.seen < wanted:
+            rows = array_namespace(rows).concat([self._prior_rows, rows], axis=0)
 
-    def _projected(self, matrix: Array) -> Array:
-        """The features of the sample, along the columns of a matrix."""
+        def projected(matrix: Array) -> Array:
+            return self._projected(rows, matrix)
+
+        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
+        return fit(sketch, projected, last)
+
+    def _projected(self, rows: Array, matrix: Array) -> Array:
+        """The features of rows, along the columns of a matrix."""
+        xp = array_namespace(matrix)
 
         def work(rows: Array) -> Array:
-            return double(self.features(rows)) @ matrix
+            features = self.features(rows)
+            return double(features @ xp.astype(matrix, features.dtype, copy=False))
 
-        parts = list(ordered_map(work, list(blocks(self._sample_rows(), BLOCK))))
-        return array_namespace(matrix).concat(parts, axis=0)
+        return xp.concat(list(ordered_map(work, blocks(rows, PIECE))), axis=0)
 
     # Keeping
 

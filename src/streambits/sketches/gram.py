@@ -8,8 +8,10 @@ import scipy.linalg
 from streambits._arrays import (
     Array,
     array_namespace,
+    beside,
     double,
     is_numpy_array,
+    move,
     nbytes,
     zeros,
 )
@@ -24,6 +26,11 @@ from streambits.sketches.base import (
 )
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
+PROBES = 8  # random directions beside those that subspace iteration starts from
+NARROW = 4  # times as many columns as directions, below which an eigenproblem costs no more
+STEPS = 3  # of it, at most
+LITTLE, MUCH = 0.01, 0.125  # shares of the captured and of the missed energy that the last may gain
+EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
 MOST = 1024  # columns up to which the test of precision pays
 
@@ -131,14 +138,41 @@ class Gram(CentredSketch):
         xp = array_namespace(basis)
         return float(xp.sum(basis * (self._sum @ basis))) / max(_trace(self._sum), SMALLEST)
 
-    def directions(self, count: int, *, extra: int = 0) -> Directions:
-        return self._directions_of(self._sum, count, extra)
+    @property
+    def _aim(self) -> Array:
+        """The matrix whose leading directions are sought."""
+        return self._sum
 
-    def _directions_of(self, matrix: Array, count: int, extra: int) -> Directions:
-        energies, vectors = _leading(matrix, min(count + extra, self.width))
-        tolerance = self.width * float(np.finfo(np.float64).eps)
-        rank = check_rank(energies, count, tolerance)
+    def directions(self, count: int, *, extra: int = 0) -> Directions:
+        energies, vectors = _leading(self._aim, min(count + extra, self.width))
+        rank = check_rank(energies, count, self.width * EPS)
         return Directions(vectors[:, :rank], energies[:rank] / self.weight)
+
+    def directions_near(self, last: Array) -> Directions | None:
+        """The leading directions, by subspace iteration from the last ones.
+
+        Parameters
+        ----------
+        last : array of shape (width, k)
+            Independent columns, usually the last projection.
+
+        Returns
+        -------
+        Directions or None
+            k of them. None where an eigenproblem is the way to find them: if width < 4 k, where it
+            costs no more, or if the last of three steps still gains more than an eighth of the
+            energy that was missed or a hundredth of that captured: they are far from `last` then.
+
+        Notes
+        -----
+        A step is a product of width x width x k. Of directions of nearly equal energy, it leaves
+        those that were there: codes change less than by an eigenproblem. Eight random directions
+        take the same steps, so that a strong one orthogonal to all the last ones is noticed.
+        """
+        found = _near(self._aim, last) if self.width >= NARROW * last.shape[1] else None
+        if found is None or float(found[0][-1]) <= self.width * EPS * float(found[0][0]):
+            return None
+        return Directions(found[1], found[0] / self.weight)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -200,6 +234,27 @@ def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
     else:
         energies, vectors = xp.linalg.eigh(matrix)
     return xp.flip(energies, axis=0)[:count], xp.flip(vectors, axis=1)[:, :count]
+
+
+def _near(matrix: Array, start: Array) -> tuple[Array, Array] | None:
+    """Leading eigenvalues and vectors of a matrix, by subspace iteration, or None."""
+    xp = array_namespace(matrix)
+    width, count = start.shape
+    total, start = _trace(matrix), beside(start, matrix)
+    probes = np.random.default_rng(0).standard_normal((width, min(PROBES, width - count)))
+    image = matrix @ xp.concat([start, move(probes, matrix)], axis=1)
+    captured = _trace(xp.linalg.solve(start.T @ start, start.T @ image[:, :count]))
+    for _ in range(STEPS):
+        basis = xp.linalg.qr(image)[0]  # the first columns span the image of the first
+        image = matrix @ basis
+        inner = basis.T @ image
+        most = float(xp.sum(xp.linalg.eigvalsh(inner)[-count:]))  # with the help of the probes
+        allowed = min(LITTLE * most, MUCH * (total - captured))
+        if most - captured <= max(allowed, width * EPS * total):
+            energies, turn = xp.linalg.eigh(inner[:count, :count])
+            return xp.flip(energies, axis=0), basis[:, :count] @ xp.flip(turn, axis=1)
+        captured = _trace(inner[:count, :count])
+    return None
 
 
 def _trace(matrix: Array) -> float:
