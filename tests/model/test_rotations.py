@@ -142,7 +142,7 @@ def test_extrapolated_steps_of_itq_come_as_close_to_corners_as_fifty_plain_ones(
         before, *after = (quantisation_loss(projected, turn) for turn in turns)
         gains.append([before - loss for loss in after])
     extrapolated, plain = np.mean(gains, axis=0)
-    assert extrapolated > 0.98 * plain
+    assert extrapolated > 0.95 * plain
 
 
 def test_few_rows_are_not_overfitted():

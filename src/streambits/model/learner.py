@@ -23,7 +23,7 @@ from streambits._arrays import (
     to_numpy,
 )
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
-from streambits.errors import InputError, MergeError
+from streambits.errors import InputError, MergeError, RankError
 from streambits.features import Features, GaussianAffinity
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
@@ -41,9 +41,9 @@ FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
-LIGHT = 8  # times the weight of rows that wait, from which a coder does without them
+LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
 PIECE = 512  # rows of the sample projected at a time
-EASED = 1024  # rows of the sample to which the rotation of a later coder is eased
+FITTED, EASED = 3072, 1024  # rows of the sample that a rotation is fitted to, and eased to later
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
@@ -568,14 +568,11 @@ class Learner:
             return no_directions(self.features)
         few = LIGHT * self._blocks.waiting <= self._sketch.weight  # they are left to the next coder
         sketch = self._sketch if few else self.sketch
-        if self._prior.seen:
-            prior = self._prior.copy()
-            prior.fade(self.seen)
-            sketch = sketch.copy()
-            sketch.merge(prior)
+        if LIGHT * self._prior.weight > sketch.weight:
+            sketch = self._with_prior(sketch)
         last = self._coder.projection if self.steady and self._coder else None
         held = self._sample if few else self._sampled()
-        wanted = held.size if last is None else EASED
+        wanted = FITTED if last is None else EASED
         rows = held.part(wanted)
         if held.seen < wanted:
             rows = array_namespace(rows).concat([self._prior_rows, rows], axis=0)
@@ -584,7 +581,18 @@ class Learner:
             return self._projected(rows, matrix)
 
         fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
-        return fit(sketch, projected, last)
+        try:
+            return fit(sketch, projected, last)
+        except RankError:  # the stream alone has too few directions
+            if not self._prior.seen:
+                raise
+            return fit(self._with_prior(sketch), projected, last)
+
+    def _with_prior(self, sketch: Sketch) -> Sketch:
+        both, prior = sketch.copy(), self._prior.copy()
+        prior.fade(self.seen)
+        both.merge(prior)
+        return both
 
     def _projected(self, rows: Array, matrix: Array) -> Array:
         """The features of rows, along the columns of a matrix."""

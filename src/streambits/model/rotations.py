@@ -28,7 +28,7 @@ def itq_rotation(projected: Array, seed: int, steps: int | None = None) -> Array
     seed : int
         Seed of the rotation to start from.
     steps : int, optional
-        By default 14, or fewer with fewer rows than 36 per bit: landmarks alone are soon overfitted.
+        By default 14, or fewer with less than 36 rows per bit: few rows are soon overfitted.
 
     Returns
     -------
@@ -77,7 +77,9 @@ def ease(projected: Array, rotation: Array) -> Array:
     -------
     array of shape (bits, bits)
     """
-    ahead = _itq_step(projected, rotation)
+    xp = array_namespace(projected)
+    rough = _itq_step(xp.astype(projected, xp.float32), xp.astype(rotation, xp.float32))
+    ahead = xp.astype(rough, rotation.dtype)
     return _orthogonal(rotation + EASE * (ahead - rotation))
 
 

@@ -29,6 +29,7 @@ SINGLE = 1e-5  # share of all energy above which a direction is safe in single p
 PROBES = 8  # random directions beside those that subspace iteration starts from
 NARROW = 4  # times as many columns as directions, below which an eigenproblem costs no more
 STEPS = 3  # of it, at most
+STEEP = 1e-8  # share of the largest energy below which rounding would leave no direction orthogonal
 LITTLE, MUCH = 0.01, 0.125  # shares of the captured and of the missed energy that the last may gain
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
@@ -169,8 +170,13 @@ class Gram(CentredSketch):
         those that were there: codes change less than by an eigenproblem. Eight random directions
         take the same steps, so that a strong one orthogonal to all the last ones is noticed.
         """
-        found = _near(self._aim, last) if self.width >= NARROW * last.shape[1] else None
-        if found is None or float(found[0][-1]) <= self.width * EPS * float(found[0][0]):
+        if self.width < NARROW * last.shape[1]:
+            return None
+        try:
+            found = _near(self._aim, beside(last, self._sum))
+        except (np.linalg.LinAlgError, RuntimeError):  # NumPy's and torch's, where rows lack rank
+            return None
+        if found is None or not float(found[0][-1]) > STEEP * float(found[0][0]):
             return None
         return Directions(found[1], found[0] / self.weight)
 
@@ -237,23 +243,31 @@ def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
 
 
 def _near(matrix: Array, start: Array) -> tuple[Array, Array] | None:
-    """Leading eigenvalues and vectors of a matrix, by subspace iteration, or None."""
+    """Leading eigenvalues and vectors of a matrix S, by subspace iteration, or None.
+
+    In the span of S V, S is taken for its Nystroem approximation S V (V'S V)^-1 V'S: orthonormal
+    vectors and their energies, a little too low for the weakest, without another product.
+    """
     xp = array_namespace(matrix)
     width, count = start.shape
-    total, start = _trace(matrix), beside(start, matrix)
     probes = np.random.default_rng(0).standard_normal((width, min(PROBES, width - count)))
-    image = matrix @ xp.concat([start, move(probes, matrix)], axis=1)
-    captured = _trace(xp.linalg.solve(start.T @ start, start.T @ image[:, :count]))
+    trial = xp.concat([start, move(probes, matrix)], axis=1)
+    total, captured = _trace(matrix), None
     for _ in range(STEPS):
-        basis = xp.linalg.qr(image)[0]  # the first columns span the image of the first
-        image = matrix @ basis
-        inner = basis.T @ image
-        most = float(xp.sum(xp.linalg.eigvalsh(inner)[-count:]))  # with the help of the probes
+        image = matrix @ trial
+        inside = trial.T @ image
+        if captured is None:
+            captured = _trace(xp.linalg.solve(start.T @ start, inside[:count, :count]))
+        half = xp.linalg.solve(xp.linalg.cholesky(inside), image.T)  # S is about half'half,
+        inner = half @ half.T  # and the first rows are those of the first directions alone
+        most = float(xp.sum(xp.linalg.eigvalsh(inner)[-count:]))
         allowed = min(LITTLE * most, MUCH * (total - captured))
         if most - captured <= max(allowed, width * EPS * total):
-            energies, turn = xp.linalg.eigh(inner[:count, :count])
-            return xp.flip(energies, axis=0), basis[:, :count] @ xp.flip(turn, axis=1)
-        captured = _trace(inner[:count, :count])
+            energies, turn = (
+                xp.flip(part, axis=-1) for part in xp.linalg.eigh(inner[:count, :count])
+            )
+            return energies, half[:count, :].T @ (turn / xp.sqrt(energies))
+        trial, captured = half.T, _trace(inner[:count, :count])
     return None
 
 
