@@ -172,7 +172,7 @@ def test_a_coder_is_renewed_sooner_where_the_directions_have_moved():
     still[:, 4:] *= 0.02
     moved = still.copy()
     moved[40_000:] = moved[40_000:, ::-1]
-    usual = [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 65_536]
+    usual = [512 * 2**i for i in range(8)]
     for stream, has_moved in ((still, False), (moved, True)):
         learner = sb.ssbc(moved[::400], 16, epochs="never")
         coders, ends, seen = [], [], 0

@@ -20,7 +20,7 @@ from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 
-SOONEST, LATEST = 500, 65536  # rows between two coders by "auto": doubling, then always as many
+SOONEST, LATEST = 512, 65536  # rows between two coders by "auto": doubling, then always as many
 CHECKED = 8192  # rows after which "auto" also asks whether the directions have moved
 logger = logging.getLogger("streambits")
 
@@ -34,7 +34,7 @@ class OnlineEncoder:
         It continues from its present state; its last coder stays in use until the next refresh.
     refresh : "auto" or int
         When a new coder is made: every so many rows of the learner, or "auto": when it has seen
-        500, 1000, 2000, ... rows, then every 65,536, and sooner, at a multiple of 8,192, if
+        512, 1024, 2048, ... rows, then every 65,536, and sooner, at a multiple of 8,192, if
         `learner.has_moved`. A new epoch brings a new coder at once. Unless `learner.epochs` is
         "never", one begins when the refinement of the codes was fitted on a quarter of the rows
         that the sample has by now (`learner.has_outgrown`).
@@ -60,7 +60,7 @@ class OnlineEncoder:
     >>> rows = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
     >>> online = OnlineEncoder(ssbc(rows[:100], bits=16))
     >>> [codes for codes in online.encode(rows)]
-    [Codes(500 x 16 bits, epoch 0), Codes(500 x 16 bits, epoch 0)]
+    [Codes(512 x 16 bits, epoch 0), Codes(488 x 16 bits, epoch 0)]
     """
 
     def __init__(
@@ -206,8 +206,8 @@ def until_refresh(seen: int, refresh: str | int) -> int:
 
     Examples
     --------
-    >>> [until_refresh(seen, "auto") for seen in (0, 500, 700, 64000, 65536, 65537)]
-    [500, 500, 300, 1536, 65536, 65535]
+    >>> [until_refresh(seen, "auto") for seen in (0, 512, 700, 64000, 65536, 65537)]
+    [512, 512, 324, 1536, 65536, 65535]
     >>> until_refresh(700, 500)
     300
     """

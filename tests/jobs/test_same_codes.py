@@ -70,7 +70,7 @@ def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parq
     settings = sb.Settings(8, n_landmarks=40, epochs="never")
     learner = settings.learner([rows[:400]]).learn(rows[:400])  # these have waited for landmarks
     wanted = [code.tobytes() for code in learner.coder().encode(rows[:400]).packed]
-    ends = [400, 500, 1000, 2000, 4000, 8000, len(rows)]
+    ends = [400, 512, 1024, 2048, 4096, 8192, len(rows)]
     assert len(rows) < 16_000
     for start, end in itertools.pairwise(ends):
         wanted += [code.tobytes() for code in learner.coder().encode(rows[start:end]).packed]

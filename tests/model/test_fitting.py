@@ -17,7 +17,7 @@ def sketched(rows):
 
 def fitted(rows, last=None, *, bits=4, whitening=0.5, rotation="none"):
     fit = Fitting(bits, whitening, rotation, seed=0)
-    return fit(sketched(rows), lambda matrix: rows @ matrix, last)
+    return fit(sketched(rows), lambda matrix: rows @ matrix, last).projection
 
 
 def along_axes(energies):

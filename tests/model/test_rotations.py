@@ -129,3 +129,30 @@ def test_easing_goes_a_tenth_of_the_way_to_the_next_step(seed):
     assert whole > 1e-3
     assert np.linalg.norm(eased - start) == pytest.approx(0.1 * whole, rel=0.1)
     assert np.linalg.norm(ahead - eased) == pytest.approx(0.9 * whole, rel=0.1)
+
+
+def test_extrapolated_steps_of_itq_come_as_close_to_corners_as_fifty_plain_ones():
+    gains = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        projected = np.tanh(3 * rng.standard_normal((2000, 12))) @ rng.standard_normal((12, 12))
+        start = random_rotation(12, projected, seed)
+        *_, plain = itq_steps(projected, start, 50)
+        turns = (start, itq_rotation(projected, seed), plain)
+        before, *after = (quantisation_loss(projected, turn) for turn in turns)
+        gains.append([before - loss for loss in after])
+    extrapolated, plain = np.mean(gains, axis=0)
+    assert extrapolated > 0.95 * plain
+
+
+def test_few_rows_are_not_overfitted():
+    """Rows without structure have no better corners; what is found for a few of them is noise."""
+    rng = np.random.default_rng(0)
+    few, many = rng.standard_normal((60, 16)), rng.standard_normal((4000, 16))
+    turn, overfitted = itq_rotation(few, 0), itq_rotation(few, 0, steps=14)
+    gains = [
+        quantisation_loss(few, random_rotation(16, few, 0)) - quantisation_loss(few, each)
+        for each in (turn, overfitted)
+    ]
+    assert gains[0] < gains[1]
+    assert np.array_equal(itq_rotation(many, 0), itq_rotation(many, 0, steps=14))

@@ -178,3 +178,21 @@ def test_rows_with_ids_are_drawn_as_rows_alone(rows):
     alone = reservoir([rows[:70], rows[70:]], 30, seed=1)
     pairs = [(np.arange(70), rows[:70]), RowBatch(np.arange(len(rows) - 70), rows[70:])]
     np.testing.assert_array_equal(reservoir(pairs, 30, seed=1), alone)
+
+
+@given(st.lists(st.integers(0, 500)), st.integers(1, 60), st.integers(0, 1000))
+def test_a_part_of_a_sample_is_the_sample_of_that_size(places, count, seed):
+    """Of the rows with the smallest keys, and the same for any split."""
+    sample = Reservoir(50, NUMBERED, inputs=2, seed=seed)
+    for rows in cut(NUMBERED, places):
+        sample.update(rows)
+    expected = reservoir([NUMBERED], min(count, 50), seed=seed)
+    assert np.array_equal(np.sort(sample.part(count)[:, 0]), np.sort(expected[:, 0]))
+    assert np.array_equal(sample.part(count), sample_of(NUMBERED, 50, seed).part(count))
+
+
+def test_a_part_of_few_rows_is_all_of_them():
+    sample = sample_of(NUMBERED[:7], 50)
+    assert np.array_equal(sample.part(5)[:, 0], np.sort(sample.part(5)[:, 0]))
+    assert np.array_equal(sample.part(7), NUMBERED[:7])
+    assert np.array_equal(sample.part(9), NUMBERED[:7])

@@ -1,3 +1,4 @@
+import array_api_strict as strict
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,3 +110,80 @@ def test_single_precision_is_not_looked_at_for_many_columns():
     rows = np.random.default_rng(0).standard_normal((30, 1025)).astype(np.float32)
     assert single_suffices(rows[:, :1024], 1)
     assert not single_suffices(rows, 1)
+
+
+def spread(seed, rows=4000, columns=60):
+    """Rows of falling energies, along directions of no special place."""
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    return (rng.standard_normal((rows, columns)) / np.arange(1, columns + 1)) @ turn
+
+
+def missed(sketch, vectors):
+    return 1 - sketch.captured(vectors)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_directions_found_from_the_last_miss_hardly_more_than_those_of_the_eigenproblem(seed):
+    rows = spread(seed)
+    last = gram_of(rows[:1000]).directions(8)
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((8, 8)))[0]
+    sketch = gram_of(rows)
+    near = sketch.directions_near(last.vectors * last.energies**-0.25 @ turn)
+    best = sketch.directions(8)
+    assert np.allclose(near.vectors.T @ near.vectors, np.eye(8), atol=1e-11)
+    assert missed(sketch, near.vectors) <= 1.02 * missed(sketch, best.vectors)
+    assert np.allclose(near.energies, best.energies, rtol=0.05)
+    along = np.diag(near.vectors.T @ sketch.matrix @ near.vectors) / sketch.weight
+    assert np.allclose(near.energies, along, rtol=0.05)
+
+
+def test_directions_that_have_not_moved_are_found_again():
+    sketch = gram_of(spread(0))
+    best = sketch.directions(8)
+    near = sketch.directions_near(best.vectors)
+    assert np.allclose(near.energies, best.energies, rtol=1e-9)
+    assert np.allclose(abs(np.sum(near.vectors * best.vectors, axis=0)), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("energy", [2.0, 30.0])
+def test_a_strong_direction_orthogonal_to_the_last_ones_is_not_overlooked(energy):
+    """No product with the last directions leads there: the axes are eigenvectors throughout."""
+    energies = np.concatenate([np.linspace(2, 1, 8), np.full(51, 0.01), [energy]])
+    sketch = gram_of(np.concatenate([np.diag(energies**0.5), -np.diag(energies**0.5)]))
+    near = sketch.directions_near(np.eye(60)[:, :8])
+    found = sketch.directions(8) if near is None else near
+    assert np.sum(found.vectors[59] ** 2) > 0.99
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_directions_far_from_the_last_are_found_or_left_to_the_eigenproblem(decay, seed):
+    rng = np.random.default_rng(seed)
+    sketch = gram_of(rng.standard_normal((2000, 200)) / np.arange(1, 201) ** decay)
+    near = sketch.directions_near(np.eye(200)[:, 190:])
+    if near is not None:
+        best = sketch.captured(sketch.directions(10).vectors)
+        assert best - sketch.captured(near.vectors) <= 0.1 * min(best, 1 - best)
+
+
+def test_directions_that_do_not_settle_are_left_to_the_eigenproblem():
+    energies = np.geomspace(1, 0.1, 200)
+    sketch = gram_of(np.concatenate([np.diag(energies**0.5), -np.diag(energies**0.5)]))
+    assert sketch.directions_near(np.eye(200)[:, 190:] + 0.1) is None
+
+
+def test_few_columns_and_missing_directions_are_left_to_the_eigenproblem():
+    sketch = gram_of(spread(0))
+    assert sketch.directions_near(np.eye(60)[:, :16]) is None
+    flat = gram_of(spread(0)[:, :5] @ np.random.default_rng(0).standard_normal((5, 60)))
+    assert flat.directions_near(np.eye(60)[:, :8]) is None
+
+
+def test_strict_arrays_give_the_same_directions_from_the_last():
+    rows = spread(0)
+    last = gram_of(rows[:1000]).directions(8).vectors
+    here = gram_of(rows).directions_near(last)
+    there = gram_of(strict.asarray(rows), like=strict.asarray(rows)).directions_near(last)
+    assert np.allclose(np.asarray(there.energies), here.energies)
+    assert np.allclose(np.asarray(there.vectors), here.vectors)

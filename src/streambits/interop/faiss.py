@@ -287,7 +287,7 @@ def _coded(index: Any, quantiser: ProductQuantiser, epoch: int, rows: Array) -> 
     features = Linear(quantiser.mean)
     tables = np.zeros((0, 16, columns))
     refinement = Refinement(0, tables, np.zeros(columns), quantiser, radii)
-    coder = Coder(features, no_directions(features), epoch, refinement)
+    coder = Coder(features, no_directions(features).projection, epoch, refinement)
     return coder, Codes(nothing, 0, epoch, packed)
 
 

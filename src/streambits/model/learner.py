@@ -15,6 +15,7 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
+    beside,
     blocks,
     double,
     is_numpy_array,
@@ -25,12 +26,12 @@ from streambits._arrays import (
 )
 from streambits._device import on_device, products
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
-from streambits.errors import InputError, MergeError
+from streambits.errors import InputError, MergeError, RankError
 from streambits.features import Features, GaussianAffinity
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
-from streambits.model.projection import Fitting, Projection, no_directions
+from streambits.model.projection import Fitted, Fitting, Projection, no_directions
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.refinement import Refinement, check_supported, restored
 from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated, rebuilt, renewable
@@ -44,6 +45,9 @@ BLOCK = 2048  # rows learned at a time, whatever the size of the batches they co
 MOST_THERE, VALUES_THERE = 1 << 18, 1 << 27  # rows on a device, and features of them, at most
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
+LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
+PIECE = 512  # rows of the sample projected at a time
+FITTED, EASED = 3072, 1024  # rows of the sample that a rotation is fitted to, and eased to later
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
@@ -423,9 +427,10 @@ class Learner:
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
-                signs = Coder(self.features, self._projection(), self.epoch)
+                projection, basis = self._projection()
+                signs = Coder(self.features, projection, self.epoch)
                 self._coder = self._refined(signs) if self.refine else signs
-                self._missed = self._missing(self._coder)
+                self._missed = self._missing(basis)
             self._stale = False
         return self._coder
 
@@ -483,14 +488,14 @@ class Learner:
         if self._missed is None:  # nothing but the prior was learned then
             return False
         with one_blas_thread():
-            missed = self._missing(self._coder)
+            missed = self._missing(self._coder.projection.basis)
         return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
 
-    def _missing(self, coder: Coder) -> float | None:
-        """The share of the blocks' energy outside of a coder's directions."""
+    def _missing(self, basis: Array) -> float | None:
+        """The share of the blocks' energy outside of orthonormal directions."""
         if not (self._sketch.weight and self.bits):
             return None
-        return max(0.0, 1.0 - self._sketch.captured(coder.projection.basis))
+        return max(0.0, 1.0 - self._sketch.captured(basis))
 
     @property
     def last_coder(self) -> Coder | None:
@@ -507,7 +512,7 @@ class Learner:
         if coder.epoch == copy.epoch:
             copy._refinement, copy._stale = coder.refinement, False
             copy._coder = Coder(copy.features, coder.projection, copy.epoch, coder.refinement)
-            copy._missed = copy._missing(copy._coder)
+            copy._missed = copy._missing(coder.projection.basis)
         return copy
 
     @alone
@@ -575,26 +580,48 @@ class Learner:
         """The latest 1024 measurements of the monitor; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
-    def _projection(self) -> Projection:
+    def _projection(self) -> Fitted:
         if not self.bits:
             return no_directions(self.features)
-        sketch = self.sketch
-        if self._prior.seen:
-            prior = self._prior.copy()
-            prior.fade(self.seen)
-            sketch.merge(prior)
-        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
+        few = LIGHT * self._blocks.waiting <= self._sketch.weight  # they are left to the next coder
+        sketch = self._sketch if few else self.sketch
+        if LIGHT * self._prior.weight > sketch.weight:
+            sketch = self._with_prior(sketch)
         last = self._coder.projection if self.steady and self._coder else None
-        return fit(sketch, self._projected, last)
+        held = self._sample if few else self._sampled()
+        wanted = FITTED if last is None else EASED
+        rows = held.part(wanted)
+        if held.seen < wanted:
+            rows = array_namespace(rows).concat([self._prior_rows, rows], axis=0)
 
-    def _projected(self, matrix: Array) -> Array:
-        """The features of the sample, along the columns of a matrix."""
+        def projected(matrix: Array) -> Array:
+            there = self._projected(rows, beside(matrix, self.features.like))
+            return beside(there, matrix)
+
+        fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
+        try:
+            found = fit(_on_host(sketch), projected, last)
+        except RankError:  # the stream alone has too few directions
+            if not self._prior.seen:
+                raise
+            found = fit(_on_host(self._with_prior(sketch)), projected, last)
+        return found.on(self.features.like)
+
+    def _with_prior(self, sketch: Sketch) -> Sketch:
+        both, prior = sketch.copy(), self._prior.copy()
+        prior.fade(self.seen)
+        both.merge(prior)
+        return both
+
+    def _projected(self, rows: Array, matrix: Array) -> Array:
+        """The features of rows, along the columns of a matrix."""
+        xp = array_namespace(matrix)
 
         def work(rows: Array) -> Array:
-            return double(self.features(rows)) @ matrix
+            features = self.features(rows)
+            return double(features @ xp.astype(matrix, features.dtype, copy=False))
 
-        parts = list(ordered_map(work, list(blocks(self._sample_rows(), BLOCK))))
-        return array_namespace(matrix).concat(parts, axis=0)
+        return xp.concat(list(ordered_map(work, blocks(rows, PIECE))), axis=0)
 
     # Keeping
 
@@ -682,6 +709,13 @@ class Learner:
         kind = type(self._sketch).__name__
         more = f" + {self.refine} bytes" if self.refine else ""
         return f"Learner({self.bits} bits{more}, {self.seen} rows seen, {self.features!r}, {kind})"
+
+
+def _on_host(sketch: Sketch) -> Sketch:
+    """The sketch where small problems are solved faster than on a device."""
+    if is_numpy_array(sketch.mean):
+        return sketch
+    return type(sketch).from_state(moved(sketch.state(), np.zeros(1)))
 
 
 def _as_certified(value: object, refine: int) -> bool:

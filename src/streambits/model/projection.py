@@ -68,12 +68,6 @@ class Projection:
         return features @ matrix - xp.astype(self.thresholds, features.dtype, copy=False)
 
 
-def no_directions(features: Any) -> Projection:
-    """A projection to no values at all, for codes without sign bits."""
-    nothing = zeros((features.width, 0), features.like)
-    return Projection(nothing, nothing[0, :])
-
-
 def orient(directions: Directions) -> Directions:
     """Flip every direction so that its largest entry is positive.
 
@@ -138,7 +132,28 @@ def _diagonal(values: Array) -> Array:
     return xp.eye(values.shape[0], dtype=values.dtype, device=device(values)) * values
 
 
+class Fitted(NamedTuple):
+    """A projection, and orthonormal columns (width, bits) that span those of its matrix."""
+
+    projection: Projection
+    basis: Array
+
+    def on(self, like: Array) -> "Fitted":
+        """Return the same in the library and on the device of `like`."""
+        matrix, thresholds, basis = (
+            beside(part, like)
+            for part in (self.projection.matrix, self.projection.thresholds, self.basis)
+        )
+        return Fitted(Projection(matrix, thresholds), basis)
+
+
 Sample = Callable[[Array], Array]  # from a matrix (width, k) to the sample's values along it
+
+
+def no_directions(features: Any) -> Fitted:
+    """A projection to no values at all, for codes without sign bits."""
+    nothing = zeros((features.width, 0), features.like)
+    return Fitted(Projection(nothing, nothing[0, :]), nothing)
 
 
 class Fitting(NamedTuple):
@@ -155,7 +170,7 @@ class Fitting(NamedTuple):
     rotation: str
     seed: int
 
-    def __call__(self, sketch: Sketch, sample: Sample, last: Projection | None) -> Projection:
+    def __call__(self, sketch: Sketch, sample: Sample, last: Projection | None) -> Fitted:
         """Fit a projection.
 
         Parameters
@@ -168,12 +183,9 @@ class Fitting(NamedTuple):
 
         Returns
         -------
-        Projection
+        Fitted
         """
-        extra = 0 if last is None else self.bits // 2
-        directions = orient(sketch.directions(self.bits, extra=extra))
-        if last is not None:
-            directions = hold(directions, beside(last.matrix, directions.vectors))
+        directions = self._directions(sketch, last)
         whitened = whiten(directions, self.whitening)
 
         def values(matrix: Array) -> Array:
@@ -183,7 +195,17 @@ class Fitting(NamedTuple):
             matrix = whitened @ self._turn(directions, whitened, values)
         else:
             matrix = whitened @ self._turn_back(directions, whitened, values, last)
-        return Projection(matrix, sketch.mean @ matrix)
+        return Fitted(Projection(matrix, sketch.mean @ matrix), directions.vectors)
+
+    def _directions(self, sketch: Sketch, last: Projection | None) -> Directions:
+        """The leading directions; later ones from the last, if these have not moved far."""
+        if last is None:
+            return orient(sketch.directions(self.bits))
+        near = sketch.directions_near(last.matrix)
+        if near is not None:
+            return near
+        directions = orient(sketch.directions(self.bits, extra=self.bits // 2))
+        return hold(directions, beside(last.matrix, directions.vectors))
 
     def _turn(self, directions: Directions, whitened: Array, values: Sample) -> Array:
         """A new rotation (bits, bits)."""

@@ -18,6 +18,7 @@ from streambits._arrays import (
     move,
     nbytes,
     put,
+    take,
     to_numpy,
 )
 from streambits.errors import InputError, MergeError
@@ -79,6 +80,13 @@ class Reservoir:
     def rows(self) -> Array:
         """The sample, at most (size, inputs)."""
         return self._rows[: min(self.seen, self.size), :]
+
+    def part(self, count: int) -> Array:
+        """A uniform sample (at most count, inputs) of the rows seen: those of smallest keys."""
+        filled = min(self.seen, self.size)
+        if count >= filled:
+            return self.rows
+        return take(self._rows, np.sort(np.argpartition(self._keys[:filled], count)[:count]))
 
     @property
     def nbytes(self) -> int:

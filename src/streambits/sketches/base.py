@@ -128,6 +128,12 @@ class Sketch(Protocol):
         A RankError if the rows seen have fewer than `count` independent directions.
         """
 
+    def directions_near(self, last: Array) -> Directions | None:
+        """Return as many leading directions as `last` (width, k) has columns, found from these.
+
+        None if that is no faster than `directions`, or if they have moved too far for it.
+        """
+
     def state(self) -> dict[str, Any]:
         """Return what `from_state` needs: arrays and plain values."""
 
@@ -313,6 +319,9 @@ class CentredSketch:
 
     def copy(self) -> Self:
         return self.from_state(self.state())
+
+    def directions_near(self, last: Array) -> Directions | None:  # noqa: ARG002 - of no use here
+        return None
 
     def _combine(self, contribution: Contribution) -> None:
         """Add a contribution of the same age."""

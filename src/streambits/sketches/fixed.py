@@ -108,6 +108,9 @@ class Fixed:
         count = min(count + extra, available)
         return Directions(self.vectors[:, :count], self.energies[:count])
 
+    def directions_near(self, last: Array) -> Directions | None:  # noqa: ARG002 - none moves
+        return None
+
     def state(self) -> dict[str, Any]:
         names = ("vectors", "energies", "mean", "seen")
         return {name: getattr(self, name) for name in names}

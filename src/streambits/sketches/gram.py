@@ -9,8 +9,10 @@ from streambits._arrays import (
     Array,
     array_namespace,
     as_choice,
+    beside,
     double,
     is_numpy_array,
+    move,
     nbytes,
     zeros,
 )
@@ -26,6 +28,12 @@ from streambits.sketches.base import (
 )
 
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
+PROBES = 8  # random directions beside those that subspace iteration starts from
+NARROW = 4  # times as many columns as directions, below which an eigenproblem costs no more
+STEPS = 3  # of it, at most
+STEEP = 1e-8  # share of the largest energy below which rounding would leave no direction orthogonal
+LITTLE, MUCH = 0.01, 0.125  # shares of the captured and of the missed energy that the last may gain
+EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
 TF32 = 2.0**-9  # twice the unit of rounding of factors of 11 bits, of which a product has two
 MOST, MOST_THERE = 1024, 4096  # columns up to which the test of precision pays, and on a device
@@ -171,14 +179,46 @@ class Gram(CentredSketch):
         xp = array_namespace(basis)
         return float(xp.sum(basis * (self._sum @ basis))) / max(float(_trace(self._sum)), SMALLEST)
 
-    def directions(self, count: int, *, extra: int = 0) -> Directions:
-        return self._directions_of(self._sum, count, extra)
+    @property
+    def _aim(self) -> Array:
+        """The matrix whose leading directions are sought."""
+        return self._sum
 
-    def _directions_of(self, matrix: Array, count: int, extra: int) -> Directions:
-        energies, vectors = _leading(matrix, min(count + extra, self.width))
-        tolerance = self.width * float(np.finfo(np.float64).eps)
-        rank = check_rank(energies, count, tolerance)
+    def directions(self, count: int, *, extra: int = 0) -> Directions:
+        energies, vectors = _leading(self._aim, min(count + extra, self.width))
+        rank = check_rank(energies, count, self.width * EPS)
         return Directions(vectors[:, :rank], energies[:rank] / self.weight)
+
+    def directions_near(self, last: Array) -> Directions | None:
+        """The leading directions, by subspace iteration from the last ones.
+
+        Parameters
+        ----------
+        last : array of shape (width, k)
+            Independent columns, usually the last projection.
+
+        Returns
+        -------
+        Directions or None
+            k of them. None where an eigenproblem is the way to find them: if width < 4 k, where it
+            costs no more, or if the last of three steps still gains more than an eighth of the
+            energy that was missed or a hundredth of that captured: they are far from `last` then.
+
+        Notes
+        -----
+        A step is a product of width x width x k. Of directions of nearly equal energy, it leaves
+        those that were there: codes change less than by an eigenproblem. Eight random directions
+        take the same steps, so that a strong one orthogonal to all the last ones is noticed.
+        """
+        if self.width < NARROW * last.shape[1]:
+            return None
+        try:
+            found = _near(self._aim, beside(last, self._sum))
+        except (np.linalg.LinAlgError, RuntimeError):  # NumPy's and torch's, where rows lack rank
+            return None
+        if found is None or not float(found[0][-1]) > STEEP * float(found[0][0]):
+            return None
+        return Directions(found[1], found[0] / self.weight)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -241,6 +281,35 @@ def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
     else:
         energies, vectors = xp.linalg.eigh(matrix)
     return xp.flip(energies, axis=0)[:count], xp.flip(vectors, axis=1)[:, :count]
+
+
+def _near(matrix: Array, start: Array) -> tuple[Array, Array] | None:
+    """Leading eigenvalues and vectors of a matrix S, by subspace iteration, or None.
+
+    In the span of S V, S is taken for its Nystroem approximation S V (V'S V)^-1 V'S: orthonormal
+    vectors and their energies, a little too low for the weakest, without another product.
+    """
+    xp = array_namespace(matrix)
+    width, count = start.shape
+    probes = np.random.default_rng(0).standard_normal((width, min(PROBES, width - count)))
+    trial = xp.concat([start, move(probes, matrix)], axis=1)
+    total, captured = float(_trace(matrix)), None
+    for _ in range(STEPS):
+        image = matrix @ trial
+        inside = trial.T @ image
+        if captured is None:
+            captured = float(_trace(xp.linalg.solve(start.T @ start, inside[:count, :count])))
+        half = xp.linalg.solve(xp.linalg.cholesky(inside), image.T)  # S is about half'half,
+        inner = half @ half.T  # and the first rows are those of the first directions alone
+        most = float(xp.sum(xp.linalg.eigvalsh(inner)[-count:]))
+        allowed = min(LITTLE * most, MUCH * (total - captured))
+        if most - captured <= max(allowed, width * EPS * total):
+            energies, turn = (
+                xp.flip(part, axis=-1) for part in xp.linalg.eigh(inner[:count, :count])
+            )
+            return energies, half[:count, :].T @ (turn / xp.sqrt(energies))
+        trial, captured = half.T, float(_trace(inner[:count, :count]))
+    return None
 
 
 def _trace(matrix: Array) -> Array:

@@ -16,7 +16,7 @@ from streambits._arrays import (
     same,
 )
 from streambits.errors import InputError, MergeError
-from streambits.sketches.base import Directions, RunningMean, check_mergeable
+from streambits.sketches.base import RunningMean, check_mergeable
 from streambits.sketches.gram import Gram
 
 ETA = 0.03  # best by label precision on the digits (8, 16, 32 bits), of 0.001 to 10000
@@ -61,8 +61,9 @@ class SupervisedGram(Gram):
         self.eta = as_number(eta, "eta", above=0)
         super().__init__(columns, half_life=half_life, like=self.guide)
 
-    def directions(self, count: int, *, extra: int = 0) -> Directions:
-        return self._directions_of(self.eta * self._sum + self.weight * self.guide, count, extra)
+    @property
+    def _aim(self) -> Array:
+        return self.eta * self._sum + self.weight * self.guide
 
     def merge(self, other: Self) -> None:
         """Add the sums; the guides and `eta` must be equal."""
