@@ -18,9 +18,13 @@ from threading import RLock, local
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
+import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from streambits.errors import ForkError
+
+MOST_SCRATCH = 2**25  # bytes
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -267,6 +271,24 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_one.after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )
+
+
+_scratch = local()
+
+
+def scratch(name: str, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
+    """Return an array of this thread, of any content, until its next call with the same name.
+
+    New memory costs more than most passes over it: the system clears it page by page. Arrays above
+    `MOST_SCRATCH` bytes are not kept.
+    """
+    size = shape[0] * shape[1]
+    held: NDArray[Any] | None = _scratch.__dict__.get(name)
+    if held is None or held.size < size or held.dtype != dtype:
+        held = np.empty(size, dtype)
+        if held.nbytes <= MOST_SCRATCH:
+            _scratch.__dict__[name] = held
+    return held[:size].reshape(shape)
 
 
 @contextmanager

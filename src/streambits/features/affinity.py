@@ -4,7 +4,7 @@ import json
 import math
 from copy import copy
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,11 +18,28 @@ from streambits._arrays import (
     nbytes,
     take,
 )
+from streambits._threads import scratch
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
+from streambits.kernels.affinity import Landmarks, closest, exponentials, relate
 
 USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
+
+
+class Affinities(NamedTuple):
+    """Affinities of a block of rows, with what bounds their rounding.
+
+    Attributes
+    ----------
+    features : array of shape (n, m), float32
+    squares, lengths : arrays of shape (n,), float32
+        Squared lengths of the rows relative to the landmarks' mean, and of the features.
+    """
+
+    features: Array
+    squares: Array
+    lengths: Array
 
 
 class GaussianAffinity:
@@ -78,10 +95,17 @@ class GaussianAffinity:
         ones = xp.ones_like(squares)
         columns = (2 * landmarks.T, -ones[None, :], -squares[None, :])
         self._operand = xp.concat(columns, axis=0) / self._denominator
+        if isinstance(self._operand, np.ndarray):
+            self._operand = np.ascontiguousarray(self._operand)
         self._farthest = float(xp.max(squares))
         coarse = xp.astype(self._operand, self.landmarks.dtype, copy=False)
         self._operands = {coarse.dtype: coarse, self._operand.dtype: self._operand}
         self._double = self._relative_error(coarse.dtype, self._farthest) > TOLERANCE
+        self.narrow = self.exact = None  # for kernels, in single and in double precision
+        if isinstance(self.landmarks, np.ndarray):
+            single = coarse.dtype == np.float32 and not self._double
+            self.narrow = self._compiled(np.float32) if single else None
+            self.exact = self._compiled(np.float64)
 
     @property
     def inputs(self) -> int:
@@ -99,7 +123,16 @@ class GaussianAffinity:
     def like(self) -> Array:
         return self.landmarks
 
+    def _compiled(self, kind: type[np.floating[Any]]) -> Landmarks:
+        """The landmarks for kernels, without a copy."""
+        operand, scale = self._operands[np.dtype(kind)], kind(self._scale)
+        rate = kind(-1 / self._denominator)
+        return Landmarks(self._centre.astype(kind), scale, operand[:-2], operand[-1], rate)
+
     def __call__(self, rows: Array) -> Array:
+        found = self.measured(rows, fresh=True)
+        if found is not None:
+            return found.features
         exponents = self._exponents(rows)
         xp = array_namespace(exponents)
         if bool(xp.max(exponents) > 0):  # by rounding, where a row is a landmark
@@ -108,8 +141,38 @@ class GaussianAffinity:
             return np.exp(exponents, out=exponents)
         return xp.exp(exponents)
 
+    def measured(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+        """Affinities of checked rows, with what bounds their rounding, by compiled code.
+
+        None where that cannot be: other libraries, double precision, rows too long to be squared.
+        Unless they are to be `fresh`, the thread's next call overwrites them.
+        """
+        found = self._products(rows, fresh=fresh)
+        if found is not None:
+            exponentials(found.features, found.squares, self.narrow, found.lengths)
+        return found
+
+    def _products(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+        """Products of rows and landmarks in the place of features."""
+        marks = self.narrow
+        if marks is None or rows.dtype != np.float32:
+            return None
+        count, shape = rows.shape[0], (rows.shape[0], self.width)
+        rows = rows if rows.flags.carray else rows.copy()  # compiled once, for one layout
+        relative = scratch("relative", rows.shape, np.float32)
+        squares, lengths = np.empty((2, count), np.float32)
+        relate(rows, marks, relative, squares)
+        if not squares.max() < np.inf:
+            return None
+        out = np.empty(shape, np.float32) if fresh else scratch("features", shape, np.float32)
+        return Affinities(np.matmul(relative, marks.operand, out=out), squares, lengths)
+
     def closest(self, rows: Array) -> Array:
         """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""
+        found = self._products(rows)
+        if found is not None:
+            closest(found.features, found.squares, self.narrow, found.lengths)
+            return found.lengths
         exponents = self._exponents(rows)
         xp = array_namespace(exponents)
         nearest = xp.max(exponents, axis=1)
@@ -158,6 +221,12 @@ class GaussianAffinity:
         """A sum of K rounded products errs by about sqrt(K) units of its absolute sum."""
         unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
         return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self._denominator * squares)
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """The relative error in single precision, as `flat + steep |x|^2`, x as in `squares`."""
+        flat, nought = (self._relative_error(np.float32, far) for far in (self._farthest, 0.0))
+        return flat, self._relative_error(np.float32, 1.0) - nought
 
     def renewed(self, landmarks: Array, *, wider: float = 1.0) -> Self:
         """Affinity to other landmarks (m, d), with a bandwidth by the same rule, times `wider`."""

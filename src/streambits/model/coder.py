@@ -22,12 +22,13 @@ from streambits._arrays import (
 )
 from streambits._threads import cached, ordered_map
 from streambits.errors import EpochError, InputError, ReachWarning
-from streambits.features import Features, GaussianAffinity
+from streambits.features import Affinities, Features, GaussianAffinity
 from streambits.model.codes import Codes, check_refine
+from streambits.model.fused import Fused
 from streambits.model.projection import Projection
 from streambits.model.refinement import Refinement, restored
 
-BLOCK = 2048  # rows encoded at a time
+BLOCK = 1024  # rows encoded at a time
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
 REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
 MANY = 0.1  # share of rows out of reach from which it is worth a warning
@@ -127,6 +128,9 @@ class Coder:
         ReachWarning
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
+        few = None if self._fused is None or self.refinement else self._fused.few(rows)
+        if few is not None:  # none of them is out of reach
+            return Codes(frozen(few), self.bits, self.epoch)
         checked = self._checked(rows)
         codes = self.joined(ordered_map(self.encoded, self._blocks(checked)))
         if warn:
@@ -154,7 +158,8 @@ class Coder:
         found = np.zeros(len(codes), np.bool_)
         if not isinstance(self.features, GaussianAffinity):
             return found
-        suspects = np.flatnonzero((codes.packed == self._far).all(axis=1))
+        suspects = np.flatnonzero(codes.packed[:, 0] == self._far[0])
+        suspects = suspects[(codes.packed[suspects] == self._far).all(axis=1)]
         for start in range(0, len(suspects), BLOCK):
             some = suspects[start : start + BLOCK]
             like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
@@ -267,13 +272,13 @@ class Coder:
     def _values(self, rows: Array) -> Array:
         return self.projection(self.features(rows))
 
-    def encoded(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
+    def encoded(self, rows: Array, features: Any = None) -> NDArray[np.uint8]:
         """Encode one block of checked rows.
 
         Parameters
         ----------
         rows : array of shape (n, d)
-        features : array of shape (n, width), optional
+        features : array of shape (n, width) or Affinities, optional
             The features of the rows, where they have been computed.
 
         Returns
@@ -281,8 +286,7 @@ class Coder:
         array of shape (n, ceil(bits / 8) + refine), uint8
             Packed bits, and the refinement beside them; `joined` makes codes of such blocks.
         """
-        bits = self._bits(rows, features)
-        packed = np.packbits(bits, axis=1, bitorder="little")
+        packed = self._packed(rows, features)
         if self.refinement is None:
             return packed
         return np.concatenate([packed, self.refinement.encode(to_numpy(rows), packed)], axis=1)
@@ -294,6 +298,22 @@ class Coder:
             return Codes(frozen(both), self.bits, self.epoch)
         packed, refinement = (frozen(part.copy()) for part in np.split(both, [width], axis=1))
         return Codes(packed, self.bits, self.epoch, refinement)
+
+    def _packed(self, rows: Array, features: Any) -> NDArray[np.uint8]:
+        fused = self._fused
+        if fused is not None and features is None:
+            features = fused.measured(rows)
+        if fused is not None and isinstance(features, Affinities):
+            return fused.packed(rows, features)
+        return np.packbits(self._bits(rows, features), axis=1, bitorder="little")
+
+    @cached
+    def _fused(self) -> Fused | None:
+        """The compiled way, for affinities on NumPy."""
+        features = self.features
+        if not isinstance(features, GaussianAffinity) or features.exact is None or not self.bits:
+            return None
+        return Fused(features, self._double, REACH)
 
     def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
         """Signs, with those within the rounding error decided again one level more exactly."""
@@ -324,6 +344,8 @@ class Coder:
         return unit(features), length * relative + 4 * rounding * unit.farthest
 
     def _decided_again(self, rows: Array) -> NDArray[np.bool_]:
+        if self._fused is not None:
+            return self._fused.decided(rows)
         if rows.dtype == np.float32:
             return self._bits(rows.astype(np.float64))
         return np.concatenate([self._measured(row[None, :])[0] > 0 for row in rows])
