@@ -308,7 +308,7 @@ def one_blas_thread() -> Iterator[int]:
 
 
 def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = False) -> Iterator[R]:
-    """Map on as many threads as BLAS may use, a bounded number of items ahead.
+    """Map on as many threads as BLAS may use, this one included, a few items ahead.
 
     Parameters
     ----------
@@ -330,14 +330,29 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
         if light or workers == 1 or len(items) == 1 or getattr(_worker, "is_ours", False):
             yield from map(work, items)
             return
-        pool, waiting = _pool(workers), deque[Future[R]]()
+        pool, waiting = _pool(workers - 1), deque[tuple[Future[R], T]]()
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
+                waiting.append((pool.submit(work, item), item))
+                if len(waiting) > 2 * workers:
+                    yield _oldest(work, waiting)
             while waiting:
-                yield waiting.popleft().result()
+                yield _oldest(work, waiting)
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
+
+
+def _oldest(work: Callable[[T], R], waiting: deque[tuple[Future[R], T]]) -> R:
+    """The oldest result; until it is there, this thread does what no other has begun."""
+    for place, (future, item) in enumerate(waiting):
+        if waiting[0][0].done():
+            break
+        if future.cancel():
+            own: Future[R] = Future()
+            try:
+                own.set_result(work(item))
+            except BaseException as error:  # noqa: BLE001  raised in its turn
+                own.set_exception(error)
+            waiting[place] = own, item
+    return waiting.popleft()[0].result()

@@ -1,6 +1,6 @@
 """Features: frozen, row-wise functions that come before the sketch."""
 
-from streambits.features.affinity import Affinities, GaussianAffinity
+from streambits.features.affinity import Affinities, GaussianAffinity, measured
 from streambits.features.bandwidth import Bandwidth, all_pairs, nearest
 from streambits.features.base import Features
 from streambits.features.cosines import Cosines
@@ -21,5 +21,6 @@ __all__ = [
     "all_pairs",
     "centres",
     "class_functions",
+    "measured",
     "nearest",
 ]

@@ -21,6 +21,7 @@ from streambits._arrays import (
 from streambits._threads import scratch
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
+from streambits.features.base import Features
 from streambits.kernels.affinity import Landmarks, closest, exponentials, relate
 
 USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
@@ -258,6 +259,18 @@ class GaussianAffinity:
     def __repr__(self) -> str:
         shape = f"{self.width} landmarks of {self.inputs} columns"
         return f"GaussianAffinity({shape}, bandwidth={self.bandwidth:.6g})"
+
+
+def measured(features: Features, rows: Array) -> tuple[Array, Any]:
+    """The features of a block of checked rows, and what `Coder.encoded` makes codes of.
+
+    Where these are `Affinities`, the thread's next call overwrites them.
+    """
+    found = features.measured(rows) if isinstance(features, GaussianAffinity) else None
+    if found is not None:
+        return found.features, found
+    plain = features(rows)
+    return plain, plain
 
 
 def _scale(bandwidth: float) -> float:

@@ -24,7 +24,7 @@ from streambits._arrays import (
 )
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
 from streambits.errors import InputError, MergeError
-from streambits.features import Features, GaussianAffinity
+from streambits.features import Features, GaussianAffinity, measured
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
@@ -265,8 +265,8 @@ class Learner:
         """Learn blocks; returns them as `coder.encoded`, if there is a coder to do that."""
 
         def work(block: Array) -> tuple[Any, Any, bool]:
-            features = self.features(block)
-            encoded = None if coder is None else coder.encoded(block, features)
+            features, found = measured(self.features, block)
+            encoded = None if coder is None else coder.encoded(block, found)
             return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
 
         found, lost = [], 0

@@ -13,6 +13,8 @@ from streambits._arrays import (
     nbytes,
     zeros,
 )
+from streambits._threads import scratch
+from streambits.kernels.moments import add_scatter
 from streambits.sketches.base import (
     SMALLEST,
     CentredSketch,
@@ -96,19 +98,26 @@ class Gram(CentredSketch):
         )
 
     def prepare(self, rows: Array) -> Contribution:
-        found = self._running.split(rows, single=self.single)
-        scatter = double(found.body.T @ found.body)
-        if self.single and self.centred:  # the mean was rounded before it was subtracted
-            off = found.mean - double(array_namespace(rows).astype(found.mean, rows.dtype))
-            scatter -= found.weight * off[:, None] * off[None, :]
-        return found._replace(body=scatter)
+        out = None
+        if self.single and isinstance(rows, np.ndarray) and rows.dtype == np.float32:
+            rows = rows if rows.flags.carray else rows.copy()
+            out = scratch("centred", rows.shape, np.float32)
+        found = self._running.split(rows, single=self.single, out=out)
+        return found._replace(body=found.body.T @ found.body)
 
     def _accumulate(self, contribution: Contribution, correction: Array) -> None:
-        self._sum += contribution.body
-        if correction.shape[0]:
-            self._sum += correction.T @ correction
+        body = contribution.body
+        if is_numpy_array(body) and body.dtype == np.float32:
+            step = correction[0] if len(correction) else np.zeros(self.width)
+            add_scatter(self._sum, body, step)
+        else:
+            self._sum += double(body)
+            if correction.shape[0]:
+                self._sum += correction.T @ correction
         if self.single:  # a sum of n products errs by about sqrt(n) units of its length
-            self._rounding += contribution.rows**0.5 * EPS32 * _trace(contribution.body)
+            self._rounding += contribution.rows**0.5 * EPS32 * _trace(body)
+            length = float(array_namespace(body).sum(contribution.mean**2))  # of the rounded mean
+            self._rounding += contribution.weight * (EPS32 / 2) ** 2 * length
 
     def _scale(self, factor: float) -> None:
         self._sum *= factor
@@ -187,8 +196,13 @@ def single_suffices(rows: Array, count: int) -> bool:
         return False
     gram = Gram(rows.shape[1], like=rows)
     gram.update(rows)
-    energies, _ = _leading(gram.matrix, count)
-    return float(energies[-1]) > SINGLE * _trace(gram.matrix)
+    size, matrix = rows.shape[1], gram.matrix
+    if is_numpy_array(matrix):
+        place = [size - count, size - count]
+        energies = scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=place)
+    else:
+        energies = xp.linalg.eigvalsh(matrix)[size - count :]
+    return float(energies[0]) > SINGLE * _trace(matrix)
 
 
 def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
