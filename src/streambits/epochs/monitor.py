@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -40,7 +40,7 @@ EARLY = (
     64  # measurements, of which every 8th also reads the codes of a few rows, and then every 32nd
 )
 FEW = 32
-HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
+GROUP = 16  # measurements that are worth a thread
 
 
 class _Sampled(NamedTuple):
@@ -172,6 +172,10 @@ class DriftMonitor:
         int or None
             After how many of these rows a new epoch is due; None if it is not.
         """
+        if self.rows % CHUNK + rows.shape[0] < CHUNK:  # nothing is measured yet
+            self._wait(rows, 0)
+            self._record(rows)
+            return None
         pieces = self._pieces(rows)
         whole = pieces[:-1] if (self.rows + rows.shape[0]) % CHUNK else pieces
         first = self.rows // CHUNK
@@ -179,18 +183,26 @@ class DriftMonitor:
             (self._sampled(i, piece), projection if _reads_codes(first + i) else None)
             for i, piece in enumerate(whole)
         ]
-        light = math.prod(self._half.landmarks.shape) < HEAVY
-        measured, start = ordered_map(lambda some: self._measure(*some), asked, light=light), 0
+        groups = [asked[i : i + GROUP] for i in range(0, len(asked), GROUP)]
+        measured, start = chain.from_iterable(ordered_map(self._measured, groups)), 0
         for piece, seen in zip(whole, measured, strict=True):
             start += int(piece.shape[0])
             if self._due(seen, self.rows + start, epoch):
                 self._record(rows[:start, :])
                 return start
         for piece in pieces[len(whole) :]:
-            waiting = self._sampled(len(whole), piece)  # of rows that the caller may change
-            self._waiting = array_namespace(waiting).asarray(waiting, copy=True)
+            self._wait(piece, len(whole))
         self._record(rows)
         return None
+
+    def _wait(self, piece: Array, number: int) -> None:
+        """Keep the rows that will be measured, of a piece that the caller may change."""
+        if number or -self.rows % EVERY < piece.shape[0]:
+            waiting = self._sampled(number, piece)
+            self._waiting = array_namespace(waiting).asarray(waiting, copy=True)
+
+    def _measured(self, asked: list[tuple[Array, Projection | None]]) -> list[_Sampled]:
+        return [self._measure(*some) for some in asked]
 
     def _measure(self, rows: Array, projection: Projection | None) -> _Sampled:
         affinities = to_numpy(double(self._half.closest(rows)))

@@ -10,8 +10,8 @@ GROUP = 8  # rows that are summed in single precision; equal ones are summed wit
 
 
 @compiled
-def centre(rows: Any, mean: Any, centred: Any) -> None:
-    """Write the mean (width,) of float32 rows (n, width), and the rows relative to it.
+def centre(rows: Any, mean: Any) -> None:
+    """Write the mean (width,) of float32 rows (n, width), and subtract it from them, in place.
 
     The mean is float64, summed in double precision but for groups of 8 rows; it is rounded to
     single precision before it is subtracted.
@@ -34,15 +34,18 @@ def centre(rows: Any, mean: Any, centred: Any) -> None:
         mean[j] /= count
         rounded[j] = mean[j]
     for i in range(count):
-        a, out = rows[i], centred[i]
+        a = rows[i]
         for j in range(width):
-            out[j] = a[j] - rounded[j]
+            a[j] -= rounded[j]
 
 
 @compiled
-def add_scatter(total: Any, scatter: Any, step: Any) -> None:
-    """total += scatter + step step', all (width, width); step: (width,)."""
+def add_scatter(total: Any, scatter: Any, step: Any) -> float:
+    """Add scatter + step step' to the total, all (width, width), and return scatter's trace."""
+    trace = 0.0
     for i in range(len(step)):
         own, more, out = step[i], scatter[i], total[i]
+        trace += more[i]
         for j in range(len(step)):
             out[j] += more[j] + own * step[j]
+    return trace

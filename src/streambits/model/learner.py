@@ -35,10 +35,11 @@ from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated,
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
-from streambits.sketches import Sketch
+from streambits.sketches import Gram, Sketch
 
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
+TOGETHER = 4  # blocks, of which the sample draws at once
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
@@ -267,12 +268,17 @@ class Learner:
         def work(block: Array) -> tuple[Any, Any, bool]:
             features, found = measured(self.features, block)
             encoded = None if coder is None else coder.encoded(block, found)
-            return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
+            far = self._is_out_of_reach(features)
+            if features is not found and isinstance(self._sketch, Gram):
+                return self._sketch.prepare(features, overwrite=True), encoded, far
+            return self._sketch.prepare(features), encoded, far
 
         found, lost = [], 0
-        for block, (part, encoded, far) in zip(blocks, ordered_map(work, blocks), strict=True):
+        for number, (part, encoded, far) in enumerate(ordered_map(work, blocks)):
             self._sketch.absorb(part)
-            self._sample.update(block)
+            if number % TOGETHER == 0:  # while other threads are at the blocks that follow
+                some = blocks[number : number + TOGETHER]
+                self._sample.update(array_namespace(*some).concat(some, axis=0))
             found.append(encoded)
             lost += far
         warn_of_reach(BLOCK * lost, BLOCK * len(blocks), "learned")

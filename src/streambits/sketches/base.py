@@ -165,7 +165,7 @@ class RunningMean:
         """Return what a row counts for when that many have followed it."""
         return 1.0 if self.half_life is None else 0.5 ** (rows / self.half_life)
 
-    def split(self, rows: Array, *, single: bool = False, out: Array = None) -> Contribution:
+    def split(self, rows: Array, *, single: bool = False, own: bool = False) -> Contribution:
         """Split rows into their mean, where it is tracked, and the rows relative to it.
 
         Parameters
@@ -174,8 +174,8 @@ class RunningMean:
             One block of the stream.
         single : bool, default False
             Work in the precision of the rows; otherwise in double precision.
-        out : array of shape (n, width), optional
-            Where float32 rows of NumPy may be written relative to their mean.
+        own : bool, default False
+            Whether the rows are float32 of NumPy, in C order, and may be overwritten.
 
         Returns
         -------
@@ -186,10 +186,10 @@ class RunningMean:
         rows = rows if single else double(rows)
         count = rows.shape[0]
         weights, total = self._weights(rows), float(count)
-        if out is not None and self.tracked and weights is None:
+        if own and single and self.tracked and weights is None:
             mean = np.empty(rows.shape[1])
-            centre(rows, mean, out)
-            return Contribution(count, total, mean, out)
+            centre(rows, mean)
+            return Contribution(count, total, mean, rows)
         if weights is not None:
             total = float(xp.sum(weights))
         mean = self.mean
