@@ -80,7 +80,7 @@ def live_coder(self):
     before, now = self._coder, coder(self)
     if before is None:
         return now
-    before.__dict__.update(now.__dict__)
+    before.__dict__ = dict(now.__dict__)
     return before
 
 

@@ -266,9 +266,10 @@ def measured(features: Features, rows: Array) -> tuple[Array, Any]:
 
     Where these are `Affinities`, the thread's next call overwrites them.
     """
-    found = features.measured(rows) if isinstance(features, GaussianAffinity) else None
-    if found is not None:
-        return found.features, found
+    if type(features) is GaussianAffinity:  # a subclass may compute something else
+        found = features.measured(rows)
+        if found is not None:
+            return found.features, found
     plain = features(rows)
     return plain, plain
 

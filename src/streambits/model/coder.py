@@ -311,9 +311,9 @@ class Coder:
     def _fused(self) -> Fused | None:
         """The compiled way, for affinities on NumPy."""
         features = self.features
-        if not isinstance(features, GaussianAffinity) or features.exact is None or not self.bits:
-            return None
-        return Fused(features, self._double, REACH)
+        if type(features) is GaussianAffinity and features.exact is not None and self.bits:
+            return Fused(features, self._double, REACH)
+        return None  # also for a subclass, which may compute something else
 
     def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
         """Signs, with those within the rounding error decided again one level more exactly."""
