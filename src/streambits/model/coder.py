@@ -28,7 +28,8 @@ from streambits.model.fused import Fused
 from streambits.model.projection import Projection
 from streambits.model.refinement import Refinement, restored
 
-BLOCK = 1024  # rows encoded at a time
+BLOCK = 2048  # rows encoded at a time
+SMALL = 256  # rows that are not worth two threads
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
 REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
 MANY = 0.1  # share of rows out of reach from which it is worth a warning
@@ -267,7 +268,12 @@ class Coder:
         return as_rows(rows, like=self.features.like, width=self.features.inputs)
 
     def _blocks(self, rows: Array) -> list[Array]:
-        return blocks(rows, BLOCK if is_numpy_array(rows) else DEVICE_BLOCK)
+        """Blocks of about one size, in pairs: threads come to their end together."""
+        count = int(rows.shape[0])
+        if not is_numpy_array(rows):
+            return blocks(rows, DEVICE_BLOCK)
+        pairs = -(-count // (2 * BLOCK))
+        return blocks(rows, count if count <= SMALL else -(-count // (2 * pairs)))
 
     def _values(self, rows: Array) -> Array:
         return self.projection(self.features(rows))
