@@ -20,6 +20,7 @@ MAGIC, MAGIC_DOUBLE = 1.5 * 2.0**23, 1.5 * 2.0**52  # added, they leave a number
 LOG2E = 1.4426950408889634
 LN2, REST = 0.693359375, -2.12194440e-4  # their sum is log(2); products with the first are exact
 LN2_DOUBLE, REST_DOUBLE = 0.693145751953125, 1.42860682030941723212e-6
+FINER = 2.0**-29  # double precision, against single
 SERIES = tuple(1 / float(np.prod(np.arange(1.0, k + 1))) for k in range(13, -1, -1))
 
 
@@ -57,14 +58,20 @@ class Signs(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """rows: (n, d); values: (n, bits), before thresholds; squares: (n,) squared lengths of the
-    relative rows; lengths: (n,) of the features.
-    """
+    """values: (n, bits), before thresholds; squared lengths (n,) of relative rows and features."""
 
-    rows: Any
     values: Any
     squares: Any
     lengths: Any
+
+
+class Doubts(NamedTuple):
+    """Rows (n, d) with their values (n, bits), errors (n,) of these and packed signs."""
+
+    rows: Any
+    values: Any
+    errors: Any
+    packed: Any
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -188,17 +195,33 @@ def closest(products: Any, squares: Any, marks: Any, largest: Any) -> None:
 
 
 @compiled
-def sign(measured: Any, signs: Any, exact: Any, packed: Any) -> None:
-    """Pack the signs of values, those within the rounding error from the rows.
+def sign(measured: Any, signs: Any, packed: Any, errors: Any) -> None:
+    """Pack the signs of values; packed: (n, ceil(bits / 8)) uint8, written.
 
-    exact: Landmarks in double precision; packed: (n, ceil(bits / 8)) uint8, written.
+    errors: (n,) float32, written: bounds of the values where a sign is in doubt, 0 elsewhere.
     """
     flags = np.zeros(8 * packed.shape[1], np.uint8)
     for i in range(packed.shape[0]):
-        error, values = _error(measured.squares[i], measured.lengths[i], signs), measured.values[i]
-        if _pack(values, signs.thresholds, error, flags, packed[i]):
-            _flag(values, signs.thresholds, error, flags)
-            _decide(measured.rows[i], flags, signs, exact, packed[i])
+        error = _error(measured.squares[i], measured.lengths[i], signs)
+        doubt = _pack(measured.values[i], signs.thresholds, error, flags, packed[i])
+        errors[i] = error if doubt else SINGLE(0)
+
+
+@compiled
+def decide_among(doubts: Any, products: Any, squares: Any, signs: Any, exact: Any) -> None:
+    """Decide signs in doubt in double precision, and what is in doubt even there row by row.
+
+    products: (n, m) in double precision, of which features are made in place; squares: (n,).
+    """
+    packed, features = doubts.packed, np.empty(products.shape[1])
+    flags = np.zeros(8 * packed.shape[1], np.uint8)
+    for i in range(packed.shape[0]):
+        error = doubts.errors[i]
+        _flag(doubts.values[i], signs.thresholds, error, flags)
+        _exponentials_double(products[i], squares[i] * exact.rate, exact.offsets)
+        if not _set(products[i], flags, signs, error * FINER, packed[i]):
+            _features(doubts.rows[i], exact, features)
+            _set(features, flags, signs, -1.0, packed[i])
 
 
 @compiled
@@ -232,17 +255,18 @@ def _flag(values: Any, thresholds: Any, error: Any, flags: Any) -> None:
 
 
 @compiled
-def _decide(row: Any, flags: Any, signs: Any, exact: Any, packed: Any) -> None:
-    """Decide the bits that are marked in double precision."""
-    features = np.empty(len(exact.offsets))
-    _features(row, exact, features)
+def _set(features: Any, flags: Any, signs: Any, error: Any, packed: Any) -> bool:
+    """Set the bits that are marked; returns whether all exceed the error."""
+    sure = True
     for b in range(len(signs.levels)):
         if flags[b]:
-            mask = np.uint8(1) << np.uint8(b % 8)
-            if _value(features, signs, b) > 0:
+            value, mask = _value(features, signs, b), np.uint8(1) << np.uint8(b % 8)
+            sure &= abs(value) > error
+            if value > 0:
                 packed[b // 8] |= mask
             else:
                 packed[b // 8] &= ~mask
+    return sure
 
 
 @compiled
@@ -268,8 +292,13 @@ def _features(row: Any, exact: Any, features: Any) -> None:
     relative = np.empty(len(row))
     own = _relate(row, exact, relative) * exact.rate
     _multiply(relative, exact.operand, features)
-    for j in range(len(features)):
-        features[j] = _exp_double(min(features[j] + (exact.offsets[j] + own), 0.0))
+    _exponentials_double(features, own, exact.offsets)
+
+
+@compiled
+def _exponentials_double(row: Any, own: Any, offsets: Any) -> None:
+    for j in range(len(row)):
+        row[j] = _exp_double(min(row[j] + (offsets[j] + own), 0.0))
 
 
 @compiled
@@ -302,6 +331,7 @@ def encode(rows: Any, marks: Any, signs: Any, exact: Any, packed: Any) -> bool:
     """Encode a few rows, one by one; False where one is not finite, too long or out of reach."""
     features, relative = np.empty(len(marks.offsets), SINGLE), np.empty(rows.shape[1], SINGLE)
     values, flags = np.empty(len(signs.levels), SINGLE), np.zeros(8 * packed.shape[1], np.uint8)
+    doubtful = np.empty(len(exact.offsets))
     for i in range(rows.shape[0]):
         square = _relate(rows[i], marks, relative)
         if not square < np.inf:
@@ -314,5 +344,6 @@ def encode(rows: Any, marks: Any, signs: Any, exact: Any, packed: Any) -> bool:
         error = _error(square, length, signs)
         if _pack(values, signs.thresholds, error, flags, packed[i]):
             _flag(values, signs.thresholds, error, flags)
-            _decide(rows[i], flags, signs, exact, packed[i])
+            _features(rows[i], exact, doubtful)
+            _set(doubtful, flags, signs, -1.0, packed[i])
     return True

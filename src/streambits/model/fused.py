@@ -53,10 +53,24 @@ class Fused:
         signs = self._signs
         shape = (len(rows), len(signs.levels))
         values = np.matmul(found.features, signs.matrix, out=scratch("values", shape, np.float32))
-        packed = np.empty((len(rows), self._bytes), np.uint8)
-        measured = kernels.Measured(_behaved(rows), values, found.squares, found.lengths)
-        kernels.sign(measured, signs, self._features.exact, packed)
+        packed, errors = np.empty((len(rows), self._bytes), np.uint8), np.empty_like(found.squares)
+        kernels.sign(kernels.Measured(values, found.squares, found.lengths), signs, packed, errors)
+        unsure = np.flatnonzero(errors)
+        if len(unsure):
+            doubts = kernels.Doubts(rows[unsure], values[unsure], errors[unsure], packed[unsure])
+            self._decide(doubts)
+            packed[unsure] = doubts.packed
         return packed
+
+    def _decide(self, doubts: kernels.Doubts) -> None:
+        """Decide signs in doubt in double precision."""
+        exact, rows = self._features.exact, doubts.rows
+        assert exact is not None
+        relative, squares = np.empty(rows.shape), np.empty(len(rows))
+        kernels.relate(rows, exact, relative, squares)
+        shape = (len(rows), len(exact.offsets))
+        products = np.matmul(relative, exact.operand, out=scratch("exact", shape, np.float64))
+        kernels.decide_among(doubts, products, squares, self._signs, exact)
 
     def few(self, rows: Any) -> NDArray[np.uint8] | None:
         """Packed signs of a few rows, not checked before; None where something is unusual."""
