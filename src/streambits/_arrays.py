@@ -24,6 +24,7 @@ from streambits._device import upload
 from streambits.errors import InputError
 
 LARGEST = 1e150  # what double precision can square, and sum
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 LAST_ID = int(np.iinfo(np.int64).max)
 
 Array = Any
@@ -100,6 +101,9 @@ def as_rows(
     """
     if isinstance(values, CheckedRows):
         return _as_checked(values.rows, like, width, name)
+    if _fits(values, like, width):
+        _check_finite(values, name)
+        return values
     array = _as_array(values, name)
     _check_shape(array, width, name)
     array = _as_float(array, name)
@@ -107,6 +111,18 @@ def as_rows(
         array = move(array, like)
     _check_finite(array, name)
     return array
+
+
+def _fits(values: Any, like: Array, width: int | None) -> bool:
+    """Whether rows are a plain array of NumPy that is right but for what it holds: the usual."""
+    return (
+        type(values) is np.ndarray
+        and values.ndim == 2
+        and len(values) > 0
+        and values.dtype in FLOATS
+        and 0 < values.shape[1] == (width or values.shape[1])
+        and (like is None or (type(like) is np.ndarray and values.dtype == like.dtype))
+    )
 
 
 def _as_checked(rows: Array, like: Array, width: int | None, name: str) -> Array:
@@ -184,6 +200,10 @@ def _parse_objects(array: Array, name: str) -> Array:
 
 
 def _check_finite(array: Array, name: str) -> None:
+    if type(array) is np.ndarray and array.dtype == np.float32:
+        smallest, largest = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
+        if -math.inf < smallest and largest < math.inf:  # false for NaN
+            return
     xp = array_namespace(array)
     limit = LARGEST if array.dtype == xp.float64 else float("inf")
     if bool(xp.max(array) < limit) and bool(xp.min(array) > -limit):  # false for NaN

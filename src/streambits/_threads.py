@@ -18,9 +18,13 @@ from threading import RLock, local
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
+import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from streambits.errors import ForkError
+
+MOST_SCRATCH = 2**25  # bytes
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -269,6 +273,24 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+_scratch = local()
+
+
+def scratch(name: str, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
+    """Return an array of this thread, of any content, until its next call with the same name.
+
+    New memory costs more than most passes over it: the system clears it page by page. Arrays above
+    `MOST_SCRATCH` bytes are not kept.
+    """
+    size = shape[0] * shape[1]
+    held: NDArray[Any] | None = _scratch.__dict__.get(name)
+    if held is None or held.size < size or held.dtype != dtype:
+        held = np.empty(size, dtype)
+        if held.nbytes <= MOST_SCRATCH:
+            _scratch.__dict__[name] = held
+    return held[:size].reshape(shape)
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[int]:
     """Run a `with` block with one BLAS thread.
@@ -286,7 +308,7 @@ def one_blas_thread() -> Iterator[int]:
 
 
 def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = False) -> Iterator[R]:
-    """Map on as many threads as BLAS may use, a bounded number of items ahead.
+    """Map on as many threads as BLAS may use, this one included, a few items ahead.
 
     Parameters
     ----------
@@ -308,14 +330,29 @@ def ordered_map(work: Callable[[T], R], items: Sequence[T], *, light: bool = Fal
         if light or workers == 1 or len(items) == 1 or getattr(_worker, "is_ours", False):
             yield from map(work, items)
             return
-        pool, waiting = _pool(workers), deque[Future[R]]()
+        pool, waiting = _pool(workers - 1), deque[tuple[Future[R], T]]()
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
+                waiting.append((pool.submit(work, item), item))
+                if len(waiting) > 2 * workers:
+                    yield _oldest(work, waiting)
             while waiting:
-                yield waiting.popleft().result()
+                yield _oldest(work, waiting)
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
+
+
+def _oldest(work: Callable[[T], R], waiting: deque[tuple[Future[R], T]]) -> R:
+    """The oldest result; until it is there, this thread does what no other has begun."""
+    for place, (future, item) in enumerate(waiting):
+        if waiting[0][0].done():
+            break
+        if future.cancel():
+            own: Future[R] = Future()
+            try:
+                own.set_result(work(item))
+            except BaseException as error:  # noqa: BLE001  raised in its turn
+                own.set_exception(error)
+            waiting[place] = own, item
+    return waiting.popleft()[0].result()

@@ -80,13 +80,13 @@ def live_coder(self):
     before, now = self._coder, coder(self)
     if before is None:
         return now
-    before.__dict__.update(now.__dict__)
+    before.__dict__ = dict(now.__dict__)
     return before
 
 
 def bits_by_batch(self, rows, _features=None):
     values = self._values(rows)
-    return values > values.mean(axis=0)
+    return np.packbits(values > values.mean(axis=0), axis=1, bitorder="little")
 
 
 def state_without_waiting_rows(self):
@@ -130,7 +130,7 @@ BROKEN = [
     ("check_learner_decode", CODER, "decode", lambda _, codes: np.zeros((len(codes), 5))),
     ("check_learner_split", LEARNER, "learn", learn_batch_by_batch),
     ("check_learner_threads", LEARNER, "coder", coder_by_threads),
-    ("check_learner_isolated_rows", CODER, "_bits", bits_by_batch),
+    ("check_learner_isolated_rows", CODER, "_packed", bits_by_batch),
     ("check_learner_project", CODER, "project", lambda self, rows: -project(self, rows)),
     ("check_learner_coder_changes_nothing", LEARNER, "coder", coder_that_learns),
     ("check_learner_coder_frozen", LEARNER, "coder", live_coder),

@@ -47,7 +47,7 @@ FEW = 32
 UNREAD = (math.nan, math.nan, math.nan)  # measurements that did not read codes
 GROUP, GROUP_THERE = 256, 1024  # measurements that are made together, and on a device
 SMALLEST = 1e-300  # energy by which others are divided
-HEAVY = 50_000  # values of the marks from which a measurement is worth a thread
+TASK = 16  # measurements that are worth a thread
 
 
 class _Sampled(NamedTuple):
@@ -185,6 +185,9 @@ class DriftMonitor:
         before = self.rows
         first, count = before // CHUNK, (before + int(rows.shape[0])) // CHUNK - before // CHUNK
         sampled = rows[min(-before % EVERY, int(rows.shape[0])) :: EVERY, :]
+        if not count and not sampled.shape[0]:  # as for most rows that come one by one
+            self._record(rows)
+            return None
         if self._waiting.shape[0]:
             sampled = array_namespace(rows).concat([self._waiting, sampled], axis=0)
         self._waiting = self._waiting[:0, :]
@@ -211,10 +214,8 @@ class DriftMonitor:
         codes: list[Any] = []
         few = [rows[i * SAMPLED : i * SAMPLED + FEW, :][None, :, :] for i in reads]
         if is_numpy_array(rows):
-            chunks = blocks(rows, SAMPLED)
-            light = math.prod(self._half.landmarks.shape) < HEAVY
-            found = ordered_map(lambda some: double(self._half.closest(some)), chunks, light=light)
-            affinities: Array = np.stack(list(found))
+            found = ordered_map(self._closest, blocks(rows, TASK * SAMPLED))
+            affinities: Array = np.concatenate(list(found))
             codes = [self._read_codes(some, projection)[0].tolist() for some in few]
         else:
             affinities = array_namespace(rows).reshape(self._closest_there(rows), (count, SAMPLED))
@@ -224,6 +225,10 @@ class DriftMonitor:
         both = xp.stack([self.detector.gains(affinities), xp.mean(affinities, axis=1)])
         gains, means = to_numpy(both).tolist()
         return _Sampled(gains, means, dict(zip(reads, codes, strict=True)))
+
+    def _closest(self, rows: Array) -> NDArray[np.float64]:
+        """Affinities (k, 64) of rows of k measurements, each by itself: the same for any split."""
+        return np.stack([double(self._half.closest(some)) for some in blocks(rows, SAMPLED)])
 
     def _closest_there(self, rows: Array) -> Array:
         """Affinities (n,) of rows on a device, by products of one shape: the same for any split."""

@@ -1,6 +1,6 @@
 """Features: frozen, row-wise functions that come before the sketch."""
 
-from streambits.features.affinity import GaussianAffinity
+from streambits.features.affinity import Affinities, GaussianAffinity, measured
 from streambits.features.bandwidth import Bandwidth, all_pairs, nearest
 from streambits.features.base import Features
 from streambits.features.cosines import Cosines
@@ -10,6 +10,7 @@ from streambits.features.linear import Linear
 from streambits.features.spheres import Spheres
 
 __all__ = [
+    "Affinities",
     "Bandwidth",
     "Cosines",
     "Eigenfunctions",
@@ -20,5 +21,6 @@ __all__ = [
     "all_pairs",
     "centres",
     "class_functions",
+    "measured",
     "nearest",
 ]

@@ -4,7 +4,7 @@ import json
 import math
 from copy import copy
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,12 +20,30 @@ from streambits._arrays import (
     nbytes,
     take,
 )
+from streambits._threads import scratch
 from streambits.errors import InputError
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
+from streambits.features.base import Features
+from streambits.kernels.affinity import Landmarks, closest, exponentials, relate
 
 USUAL = 20  # binary orders of magnitude around 1 in which rows are taken as they are
 FARTHEST = 1e17  # on a device: from here on affinities are 0, and squares do not overflow
 TOLERANCE = 1e-3  # relative error of an affinity above which single precision is given up
+
+
+class Affinities(NamedTuple):
+    """Affinities of a block of rows, with what bounds their rounding.
+
+    Attributes
+    ----------
+    features : array of shape (n, m), float32
+    squares, lengths : arrays of shape (n,), float32
+        Squared lengths of the rows relative to the landmarks' mean, and of the features.
+    """
+
+    features: Array
+    squares: Array
+    lengths: Array
 
 
 class GaussianAffinity:
@@ -81,10 +99,17 @@ class GaussianAffinity:
         ones = xp.ones_like(squares)
         columns = (2 * landmarks.T, -ones[None, :], -squares[None, :])
         self._operand = xp.concat(columns, axis=0) / self._denominator
+        if isinstance(self._operand, np.ndarray):
+            self._operand = np.ascontiguousarray(self._operand)
         self._farthest = float(xp.max(squares))
         coarse = xp.astype(self._operand, self.landmarks.dtype, copy=False)
         self._operands = {coarse.dtype: coarse, self._operand.dtype: self._operand}
         self._double = self._relative_error(coarse.dtype, self._farthest) > TOLERANCE
+        self.narrow = self.exact = None  # for kernels, in single and in double precision
+        if isinstance(self.landmarks, np.ndarray):
+            single = coarse.dtype == np.float32 and not self._double
+            self.narrow = self._compiled(np.float32) if single else None
+            self.exact = self._compiled(np.float64)
 
     @property
     def inputs(self) -> int:
@@ -102,16 +127,55 @@ class GaussianAffinity:
     def like(self) -> Array:
         return self.landmarks
 
+    def _compiled(self, kind: type[np.floating[Any]]) -> Landmarks:
+        """The landmarks for kernels, without a copy."""
+        operand, scale = self._operands[np.dtype(kind)], kind(self._scale)
+        rate = kind(-1 / self._denominator)
+        return Landmarks(self._centre.astype(kind), scale, operand[:-2], operand[-1], rate)
+
     def __call__(self, rows: Array) -> Array:
         if not is_numpy_array(rows):
             return self.with_noise(rows)[0]
+        found = self.measured(rows, fresh=True)
+        if found is not None:
+            return found.features
         exponents = self._exponents(rows)
         if exponents.max() > 0:  # by rounding, where a row is a landmark
             np.minimum(exponents, 0, out=exponents)
         return np.exp(exponents, out=exponents)  # in place: half the memory traffic
 
+    def measured(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+        """Affinities of checked rows, with what bounds their rounding, by compiled code.
+
+        None where that cannot be: other libraries, double precision, rows too long to be squared.
+        Unless they are to be `fresh`, the thread's next call overwrites them.
+        """
+        found = self._products(rows, fresh=fresh)
+        if found is not None:
+            exponentials(found.features, found.squares, self.narrow, found.lengths)
+        return found
+
+    def _products(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+        """Products of rows and landmarks in the place of features."""
+        marks = self.narrow
+        if marks is None or rows.dtype != np.float32:
+            return None
+        count, shape = rows.shape[0], (rows.shape[0], self.width)
+        rows = rows if rows.flags.carray else rows.copy()  # compiled once, for one layout
+        relative = scratch("relative", rows.shape, np.float32)
+        squares, lengths = np.empty((2, count), np.float32)
+        relate(rows, marks, relative, squares)
+        if not squares.max() < np.inf:
+            return None
+        out = np.empty(shape, np.float32) if fresh else scratch("features", shape, np.float32)
+        return Affinities(np.matmul(relative, marks.operand, out=out), squares, lengths)
+
     def closest(self, rows: Array) -> Array:
         """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""
+        found = self._products(rows)
+        if found is not None:
+            closest(found.features, found.squares, self.narrow, found.lengths)
+            return found.lengths
         exponents = self._exponents(rows)
         xp = array_namespace(exponents)
         nearest = xp.max(exponents, axis=1)
@@ -124,9 +188,9 @@ class GaussianAffinity:
         squares = _squares(relative)
         if not bool(xp.all(xp.isfinite(squares))):
             return self._of_huge(rows, relative.dtype)
-        return self._products(relative, squares)
+        return self._extended(relative, squares)
 
-    def _products(self, relative: Array, squares: Array) -> Array:
+    def _extended(self, relative: Array, squares: Array) -> Array:
         xp = array_namespace(relative)
         ones = xp.ones_like(squares)[:, None]
         extended = xp.concat([relative, squares[:, None], ones], axis=1)
@@ -140,7 +204,7 @@ class GaussianAffinity:
         relative = xp.clip(relative, -far, far)
         squares = xp.sum(relative * relative, axis=1)
         noise = self._relative_error(relative.dtype, squares + self._farthest)
-        features = xp.exp(self._products(relative, squares))  # at most 1, but for rounding
+        features = xp.exp(self._extended(relative, squares))  # at most 1, but for rounding
         return features, xp.minimum(noise, xp.ones_like(noise))
 
     def _relative(self, rows: Array) -> Array:
@@ -176,6 +240,12 @@ class GaussianAffinity:
         unit = float(array_namespace(self.landmarks).finfo(dtype).eps) / 2
         return unit * (4 + 2 * (self.inputs + 2) ** 0.5 / self._denominator * squares)
 
+    @property
+    def error(self) -> tuple[float, float]:
+        """The relative error in single precision, as `flat + steep |x|^2`, x as in `squares`."""
+        flat, nought = (self._relative_error(np.float32, far) for far in (self._farthest, 0.0))
+        return flat, self._relative_error(np.float32, 1.0) - nought
+
     def renewed(self, landmarks: Array, *, wider: float = 1.0) -> Self:
         """Affinity to other landmarks (m, d), with a bandwidth by the same rule, times `wider`."""
         renewed = type(self)(landmarks, wider * self._rule)
@@ -206,6 +276,19 @@ class GaussianAffinity:
     def __repr__(self) -> str:
         shape = f"{self.width} landmarks of {self.inputs} columns"
         return f"GaussianAffinity({shape}, bandwidth={self.bandwidth:.6g})"
+
+
+def measured(features: Features, rows: Array) -> tuple[Array, Any]:
+    """The features of a block of checked rows, and what `Coder.encoded` makes codes of.
+
+    Where these are `Affinities`, the thread's next call overwrites them.
+    """
+    if type(features) is GaussianAffinity:  # a subclass may compute something else
+        found = features.measured(rows)
+        if found is not None:
+            return found.features, found
+    plain = features(rows)
+    return plain, plain
 
 
 def _scale(bandwidth: float) -> float:

@@ -117,6 +117,8 @@ def scan_tasks(tasks: Sequence[ScanTask]) -> list[tuple[Places, Distances]]:
 
     Meant for few queries, as all are looked at together.
     """
+    if all(task.codes.words.size < 2 * SHARE for task in tasks):  # too little for two threads
+        return [_found(task, (0, task.end)) for task in tasks]
     with one_blas_thread() as workers:
         spans = [_spans(task.codes.words, task.end, workers) for task in tasks]
 

@@ -23,13 +23,15 @@ from streambits._arrays import (
 from streambits._device import on_device, products
 from streambits._threads import cached, ordered_map
 from streambits.errors import EpochError, InputError, ReachWarning
-from streambits.features import Features, GaussianAffinity
+from streambits.features import Affinities, Features, GaussianAffinity
 from streambits.model.codes import Codes, check_refine
 from streambits.model.device import DeviceEncoder
+from streambits.model.fused import Fused
 from streambits.model.projection import Projection
 from streambits.model.refinement import Refinement, restored
 
 BLOCK = 2048  # rows encoded at a time
+SMALL = 256  # rows that are not worth two threads
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
 REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
 MANY = 0.1  # share of rows out of reach from which it is worth a warning
@@ -129,9 +131,12 @@ class Coder:
         ReachWarning
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
+        few = None if self._fused is None or self.refinement else self._fused.few(rows)
+        if few is not None:  # none of them is out of reach
+            return Codes(frozen(few), self.bits, self.epoch)
         checked = self._checked(rows)
         if is_numpy_array(checked):
-            codes = self.joined(ordered_map(self.encoded, blocks(checked, BLOCK)))
+            codes = self.joined(ordered_map(self.encoded, self._blocks(checked)))
         else:
             codes = self.joined([self.encoded(checked)])
         if warn and len(self._suspects(codes)) >= MANY * len(codes):
@@ -275,17 +280,23 @@ class Coder:
     def _checked(self, rows: Array) -> Array:
         return as_rows(rows, like=self.features.like, width=self.features.inputs)
 
+    def _blocks(self, rows: Array) -> list[Array]:
+        """Blocks of about one size, in pairs: threads come to their end together."""
+        count = int(rows.shape[0])
+        pairs = -(-count // (2 * BLOCK))
+        return blocks(rows, count if count <= SMALL else -(-count // (2 * pairs)))
+
     def _values(self, rows: Array) -> Array:
         with products(rows):
             return self.projection(self.features(rows))
 
-    def encoded(self, rows: Array, features: Array = None) -> NDArray[np.uint8]:
+    def encoded(self, rows: Array, features: Any = None) -> NDArray[np.uint8]:
         """Encode one block of checked rows.
 
         Parameters
         ----------
         rows : array of shape (n, d)
-        features : array of shape (n, width), optional
+        features : array of shape (n, width) or Affinities, optional
             The features of the rows, where they have been computed.
 
         Returns
@@ -295,8 +306,7 @@ class Coder:
         """
         if not is_numpy_array(rows):
             return self._there(rows, features)
-        bits = self._bits(rows, features)
-        packed = np.packbits(bits, axis=1, bitorder="little")
+        packed = self._packed(rows, features)
         if self.refinement is None:
             return packed
         return np.concatenate([packed, self.refinement.encode(to_numpy(rows), packed)], axis=1)
@@ -309,6 +319,22 @@ class Coder:
             return Codes(frozen(both), self.bits, self.epoch)
         packed, refinement = (frozen(part.copy()) for part in np.split(both, [width], axis=1))
         return Codes(packed, self.bits, self.epoch, refinement)
+
+    def _packed(self, rows: Array, features: Any) -> NDArray[np.uint8]:
+        fused = self._fused
+        if fused is not None and features is None:
+            features = fused.measured(rows)
+        if fused is not None and isinstance(features, Affinities):
+            return fused.packed(rows, features)
+        return np.packbits(self._bits(rows, features), axis=1, bitorder="little")
+
+    @cached
+    def _fused(self) -> Fused | None:
+        """The compiled way, for affinities on NumPy."""
+        features = self.features
+        if type(features) is GaussianAffinity and features.exact is not None and self.bits:
+            return Fused(features, self._double, REACH)
+        return None  # also for a subclass, which may compute something else
 
     def _bits(self, rows: Array, features: Array = None) -> NDArray[np.bool_]:
         """Signs, with those within the rounding error decided again one level more exactly."""
@@ -343,6 +369,8 @@ class Coder:
         return unit(features), length * relative + 4 * rounding * unit.farthest
 
     def _decided_again(self, rows: Array) -> NDArray[np.bool_]:
+        if self._fused is not None:
+            return self._fused.decided(rows)
         if rows.dtype == np.float32:
             return self._bits(rows.astype(np.float64))
         return np.concatenate([self.measured(row[None, :])[0] > 0 for row in rows])

@@ -27,7 +27,7 @@ from streambits._arrays import (
 from streambits._device import on_device, products
 from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
 from streambits.errors import InputError, MergeError, RankError
-from streambits.features import Features, GaussianAffinity
+from streambits.features import Features, GaussianAffinity, measured
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
@@ -38,11 +38,12 @@ from streambits.model.renewal import Monitor, check_enough, drawn, extrapolated,
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
-from streambits.sketches import Sketch
+from streambits.sketches import Gram, Sketch
 
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 MOST_THERE, VALUES_THERE = 1 << 18, 1 << 27  # rows on a device, and features of them, at most
+TOGETHER = 4  # blocks, of which the sample draws at once
 CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
@@ -281,16 +282,22 @@ class Learner:
 
         def work(block: Array) -> tuple[Any, Any, Any]:
             with products(block):
-                features = self.features(block)
-            encoded = None if coder is None else coder.encoded(block, features)
-            return self._sketch.prepare(features), encoded, self._is_out_of_reach(features)
+                features, found = measured(self.features, block)
+            encoded = None if coder is None else coder.encoded(block, found)
+            far = self._is_out_of_reach(features)
+            if features is not found and isinstance(self._sketch, Gram):
+                return self._sketch.prepare(features, overwrite=True), encoded, far
+            return self._sketch.prepare(features), encoded, far
 
         found, lost = [], 0
         there = not is_numpy_array(self.features.like)  # which works on while this thread goes on
-        worked = ordered_map(work, blocks, light=there)
-        for block, (part, encoded, far) in zip(blocks, worked, strict=True):
+        together = 1 if there else TOGETHER
+        for number, (part, encoded, far) in enumerate(ordered_map(work, blocks, light=there)):
             self._sketch.absorb(part)
-            self._sample.update(block)
+            if number % together == 0:  # while other threads are at the blocks that follow
+                some = blocks[number : number + together]
+                joined = array_namespace(*some).concat(some, axis=0) if len(some) > 1 else some[0]
+                self._sample.update(joined)
             found.append(encoded)
             lost = lost + far
         size = self._blocks.size

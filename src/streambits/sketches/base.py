@@ -6,6 +6,7 @@ import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, as_number, device, double, zeros
 from streambits.errors import MergeError, RankError
+from streambits.kernels.moments import centre
 
 TINY = 1e-24  # of the largest entry
 SMALLEST = 1e-300  # energy by which others are divided
@@ -170,7 +171,9 @@ class RunningMean:
         """Return what a row counts for when that many have followed it."""
         return 1.0 if self.half_life is None else 0.5 ** (rows / self.half_life)
 
-    def split(self, rows: Array, *, single: bool = False, part: int | None = None) -> Contribution:
+    def split(
+        self, rows: Array, *, single: bool = False, own: bool = False, part: int | None = None
+    ) -> Contribution:
         """Split rows into their mean, where it is tracked, and the rows relative to it.
 
         Parameters
@@ -179,6 +182,8 @@ class RunningMean:
             One block of the stream.
         single : bool, default False
             Work in the precision of the rows; otherwise in double precision.
+        own : bool, default False
+            Whether the rows are float32 of NumPy, in C order, and may be overwritten.
         part : int, optional
             Sum so many rows at a time in the precision of the rows, and these sums in double.
 
@@ -191,6 +196,10 @@ class RunningMean:
         rows = rows if single else double(rows)
         count = rows.shape[0]
         weights, total = self._weights(rows), float(count)
+        if own and single and self.tracked and weights is None:
+            mean = np.empty(rows.shape[1])
+            centre(rows, mean)
+            return Contribution(count, total, mean, rows)
         if weights is not None:
             total = float(xp.sum(weights))
         mean = self.mean

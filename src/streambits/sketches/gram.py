@@ -14,9 +14,12 @@ from streambits._arrays import (
     is_numpy_array,
     move,
     nbytes,
+    to_numpy,
     zeros,
 )
 from streambits._device import is_cuda, products
+from streambits._threads import scratch
+from streambits.kernels.moments import add_scatter
 from streambits.sketches.base import (
     SMALLEST,
     CentredSketch,
@@ -115,15 +118,17 @@ class Gram(CentredSketch):
             like=self._sum,
         )
 
-    def prepare(self, rows: Array) -> Contribution:
+    def prepare(self, rows: Array, *, overwrite: bool = False) -> Contribution:
+        """Do the heavy half of an update; with `overwrite`, float32 rows of NumPy may change."""
         if not is_numpy_array(rows):
             return self._prepare_there(rows)
-        found = self._running.split(rows, single=self.single)
-        scatter = double(found.body.T @ found.body)
-        if self.single and self.centred:  # the mean was rounded before it was subtracted
-            off = found.mean - double(array_namespace(rows).astype(found.mean, rows.dtype))
-            scatter -= found.weight * off[:, None] * off[None, :]
-        return found._replace(body=scatter)
+        own = self.single and isinstance(rows, np.ndarray) and rows.dtype == np.float32
+        if own and not (overwrite and rows.flags.carray):
+            held = scratch("centred", rows.shape, np.float32)
+            held[:] = rows
+            rows = held
+        found = self._running.split(rows, single=self.single, own=own)
+        return found._replace(body=found.body.T @ found.body)
 
     def _prepare_there(self, rows: Array) -> Contribution:
         """On a device: products of parts, above the diagonal, summed in double precision."""
@@ -147,16 +152,29 @@ class Gram(CentredSketch):
         return found._replace(body=scatter)
 
     def _accumulate(self, contribution: Contribution, correction: Array) -> None:
-        self._sum += contribution.body
-        if correction.shape[0]:
-            self._sum += correction.T @ correction
+        body = contribution.body
+        if isinstance(body, np.ndarray) and body.dtype == np.float32:
+            step = correction[0] if len(correction) else np.zeros(self.width)
+            trace: Array = add_scatter(self._sum, body, step)
+        else:
+            trace = _trace(body)
+            self._sum += double(body)
+            if correction.shape[0]:
+                self._sum += correction.T @ correction
         if self.single:
-            on_host = is_numpy_array(contribution.body)
-            rows = contribution.rows if on_host else min(contribution.rows, PART)
+            self._rounding = self._rounding + self._rounding_of(contribution, trace)
+
+    def _rounding_of(self, contribution: Contribution, trace: Array) -> Array:
+        """What rounding does to the sum: on a device a number there, which nobody waits for.
+
+        A sum of n products errs by about sqrt(n) units of its length, and rounded factors by one.
+        """
+        if not is_numpy_array(contribution.body):
             unit = TF32 if self.precision == "tf32" and is_cuda(contribution.body) else 0.0
-            # a sum of n products errs by about sqrt(n) units of its length, rounded factors by one
-            rounding = (rows**0.5 * EPS32 + unit) * _trace(contribution.body)
-            self._rounding = self._rounding + (float(rounding) if on_host else rounding)
+            return (min(contribution.rows, PART) ** 0.5 * EPS32 + unit) * trace
+        mean = contribution.mean  # which was rounded before it was subtracted
+        shift = contribution.weight * (EPS32 / 2) ** 2 * float(mean @ mean)
+        return contribution.rows**0.5 * EPS32 * float(trace) + shift
 
     def _scale(self, factor: float) -> None:
         self._sum *= factor
@@ -268,8 +286,23 @@ def single_suffices(rows: Array, count: int) -> bool:
         return False
     gram = Gram(rows.shape[1], like=rows)
     gram.update(rows)
-    energies, _ = _leading(gram.matrix, count)
-    return float(energies[-1]) > SINGLE * float(_trace(gram.matrix))
+    matrix = gram.matrix
+    return _count_above(matrix, SINGLE * float(_trace(matrix))) >= count
+
+
+def _count_above(matrix: Array, bound: float) -> int:
+    """How many eigenvalues of a symmetric matrix exceed a bound.
+
+    On NumPy by Sylvester's law of inertia: as many as a factorisation L D L' of matrix - bound I
+    has positive ones in D, whose blocks of two have one each. A third of the time of eigenvalues.
+    """
+    if not is_numpy_array(matrix):
+        values = array_namespace(matrix).linalg.eigvalsh(matrix)
+        return int((to_numpy(values) > bound).sum())
+    _, blocks, _ = scipy.linalg.ldl(matrix - bound * np.eye(len(matrix)))
+    pairs = np.diagonal(blocks, 1) != 0
+    alone = ~(np.append(pairs, False) | np.append(False, pairs))
+    return int(pairs.sum() + (np.diagonal(blocks)[alone] > 0).sum())
 
 
 def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
