@@ -75,7 +75,8 @@ class Learner:
         compare.
     prior : array of shape (m, d), optional
         Rows (usually the landmarks) that count once beside the stream, so that there is a coder
-        before the first row. Merging shards of one prior still counts it once.
+        before the first row, until the stream weighs 16 times as much. Merging shards of one prior
+        still counts it once.
     reference : array of shape (n, d), optional
         Rows like those to come, on which the first refinement is fitted while the sample is not
         full.
@@ -406,7 +407,8 @@ class Learner:
         -------
         Coder
             Within an epoch and if `steady`, it is rotated to match the last coder returned. It
-            is the same object as long as nothing changes.
+            is the same object as long as nothing changes. Rows that wait for a full block are
+            left to the next coder if the rest weighs 16 times as much.
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
