@@ -127,15 +127,59 @@ def test_giving_out_coders_changes_nothing_that_is_learned(method, build, train,
 
 
 def test_thresholds_are_the_projected_mean_of_prior_and_stream(learner, train, rows):
-    coder = learner.learn(rows).coder()
-    everything = affinities(np.concatenate([train, rows]), coder.features)
-    expected = everything.mean(axis=0) @ coder.projection.matrix
+    """And of the stream alone, once it weighs 16 times as much."""
+    coder = learner.learn(rows[:900]).coder()
+    both = affinities(np.concatenate([train, rows[:900]]), coder.features)
+    expected = both.mean(axis=0) @ coder.projection.matrix
     assert np.allclose(coder.projection.thresholds, expected, atol=1e-4)
+    coder = learner.learn(rows[900:]).coder()
+    expected = affinities(rows, coder.features).mean(axis=0) @ coder.projection.matrix
+    assert np.allclose(coder.projection.thresholds, expected, atol=1e-4)
+
+
+def test_a_stream_of_too_few_directions_keeps_the_help_of_the_prior(learner, rows):
+    coder = learner.learn(np.repeat(rows[:2], 1000, axis=0)).coder()
+    assert len(np.unique(coder.encode(rows).packed, axis=0)) > 100
+
+
+def test_a_few_rows_that_wait_are_left_to_the_next_coder(mixture, train, fingerprint):
+    stream = mixture(2048 * 20 + 4000, seed=3)
+    aligned, few, many = (
+        sb.ssbc(train, 12, epochs="never").learn(stream[: 2048 * 20 + waiting])
+        for waiting in (0, 2000, 2048 + 1)
+    )
+    assert fingerprint(few.coder()) == fingerprint(aligned.coder())
+    assert fingerprint(few.sketch) != fingerprint(aligned.sketch)
+    assert fingerprint(many.coder()) != fingerprint(aligned.coder())
+
+
+def test_a_later_coder_of_a_resumed_learner_is_that_of_one_that_went_on(
+    mixture, train, fingerprint
+):
+    stream = mixture(9000, seed=3)
+    learner = sb.ssbc(train, 12, epochs="never").learn(stream[:3000])
+    learner.coder()
+    resumed = sb.Learner.from_state(learner.state())
+    for start in (3000, 6000):
+        coders = [one.learn(stream[start : start + 3000]).coder() for one in (learner, resumed)]
+        assert fingerprint(coders[0]) == fingerprint(coders[1])
+    assert learner.sketch.directions_near(coders[0].projection.matrix) is not None
+
+
+def test_later_directions_miss_hardly_more_than_those_of_an_eigenproblem(mixture, train):
+    stream = mixture(16_384, seed=3)
+    learner = sb.ssbc(train, 12, epochs="never")
+    for end in (512, 1024, 2048, 4096, 8192, 16_384):
+        coder = learner.coder()
+        learner.learn(stream[learner.seen : end])
+    sketch, coder = learner.sketch, learner.coder()
+    best = sketch.captured(sketch.directions(12).vectors)
+    assert 1 - sketch.captured(coder.projection.basis) <= 1.1 * (1 - best)
 
 
 def test_full_whitening_gives_uncorrelated_values_of_one_energy(train, rows):
     learner = sb.ssbc(train.astype(np.float64), 8, whitening=1.0, rotation="none").learn(rows)
-    values = learner.coder().project(np.concatenate([train, rows]))
+    values = learner.coder().project(rows)
     assert np.allclose(np.cov(values.T, bias=True), np.eye(8), atol=1e-6)
 
 

@@ -152,7 +152,7 @@ def test_a_refinement_of_few_rows_is_outgrown_and_replaced_online():
     learner, coders = sb.ssbc(ROWS[:200], bits=20, refine=4), sb.CoderSet()
     assert not learner.has_outgrown
     codes = [batch.codes for batch in sb.encode_online(learner, [cloud(9000)], coders=coders)]
-    assert [(part.epoch, len(part)) for part in codes] == [(0, 1000), (1, 7000), (2, 1000)]
+    assert [(part.epoch, len(part)) for part in codes] == [(0, 1024), (1, 7168), (2, 808)]
     never = sb.ssbc(ROWS[:200], bits=20, refine=4, epochs="never")
     assert {batch.codes.epoch for batch in sb.encode_online(never, [cloud(9000)])} == {0}
 

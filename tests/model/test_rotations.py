@@ -142,17 +142,17 @@ def test_extrapolated_steps_of_itq_come_as_close_to_corners_as_fifty_plain_ones(
         before, *after = (quantisation_loss(projected, turn) for turn in turns)
         gains.append([before - loss for loss in after])
     extrapolated, plain = np.mean(gains, axis=0)
-    assert extrapolated > 0.95 * plain
+    assert extrapolated > 0.94 * plain
 
 
 def test_few_rows_are_not_overfitted():
     """Rows without structure have no better corners; what is found for a few of them is noise."""
     rng = np.random.default_rng(0)
     few, many = rng.standard_normal((60, 16)), rng.standard_normal((4000, 16))
-    turn, overfitted = itq_rotation(few, 0), itq_rotation(few, 0, steps=14)
+    turn, overfitted = itq_rotation(few, 0), itq_rotation(few, 0, steps=12)
     gains = [
         quantisation_loss(few, random_rotation(16, few, 0)) - quantisation_loss(few, each)
         for each in (turn, overfitted)
     ]
     assert gains[0] < gains[1]
-    assert np.array_equal(itq_rotation(many, 0), itq_rotation(many, 0, steps=14))
+    assert np.array_equal(itq_rotation(many, 0), itq_rotation(many, 0, steps=12))

@@ -48,7 +48,7 @@ CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
 PIECE = 512  # rows of the sample projected at a time
-FITTED, EASED = 3072, 1024  # rows of the sample that a rotation is fitted to, and eased to later
+FITTED, EASED = 4096, 1024  # rows of the sample that a rotation is fitted to, and eased to later
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
@@ -80,7 +80,8 @@ class Learner:
         compare.
     prior : array of shape (m, d), optional
         Rows (usually the landmarks) that count once beside the stream, so that there is a coder
-        before the first row. Merging shards of one prior still counts it once.
+        before the first row, until the stream weighs 16 times as much. Merging shards of one prior
+        still counts it once.
     reference : array of shape (n, d), optional
         Rows like those to come, on which the first refinement is fitted while the sample is not
         full.
@@ -430,7 +431,8 @@ class Learner:
         -------
         Coder
             Within an epoch and if `steady`, it is rotated to match the last coder returned. It
-            is the same object as long as nothing changes.
+            is the same object as long as nothing changes. Rows that wait for a full block are
+            left to the next coder if the rest weighs 16 times as much.
         """
         if self._stale or self._coder is None:
             with one_blas_thread():

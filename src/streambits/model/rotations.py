@@ -7,7 +7,7 @@ import numpy as np
 from streambits._arrays import Array, array_namespace, move, to_numpy
 
 ROTATIONS = ("none", "random", "itq", "uniform")
-ITQ_STEPS = 14  # extrapolated; they bring rows as close to corners as 50 plain ones
+ITQ_STEPS = 12  # extrapolated; they bring rows as close to corners as 50 plain ones
 ITQ_ROWS = 3  # per bit, for each step but two: more steps would fit the noise of few rows
 EASE = 0.1
 
@@ -28,7 +28,7 @@ def itq_rotation(projected: Array, seed: int, steps: int | None = None) -> Array
     seed : int
         Seed of the rotation to start from.
     steps : int, optional
-        By default 14, or fewer with less than 36 rows per bit: few rows are soon overfitted.
+        By default 12, or fewer with less than 30 rows per bit: few rows are soon overfitted.
 
     Returns
     -------
