@@ -72,7 +72,8 @@ class Coder:
     -----
     A row has the same code alone and in any batch, with any number of threads, on the host and on
     a device: the few bits that lie within the rounding error are decided again in double
-    precision, and those still in doubt are decided with the row on its own.
+    precision, and those still in doubt are decided with the row on its own. Up to 8 float32 rows
+    are encoded by one compiled call, without threads.
 
     Encoding costs n (d m + m bits) multiplications and n m exponentials for m landmarks; memory is
     2048 x m values per thread. Several threads may use one coder.
