@@ -40,7 +40,9 @@ from streambits.sketches import Gram, Sketch
 FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 TOGETHER = 4  # blocks, of which the sample draws at once
-CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
+CODER_BYTES = 8 + 2 * (
+    8 + 4
+)  # of a coefficient of the last coder: plain; scaled, for NumPy and kernels
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
