@@ -91,7 +91,7 @@ def test_state_gives_the_same_coder_back(fingerprint, learner, rows):
 
 def test_bytes_and_name(learner):
     coder = learner.coder()
-    assert coder.nbytes == coder.features.nbytes + (8 + 8 + 4) * (60 * 12 + 12)
+    assert coder.nbytes == coder.features.nbytes + (8 + 2 * (8 + 4)) * (60 * 12 + 12)
     assert repr(coder).startswith("Coder(12 bits, epoch 0, GaussianAffinity")
 
 

@@ -99,3 +99,10 @@ def test_codes_of_few_rows_do_not_change_later(coder, rows):
     before = first.packed.copy()
     coder.encode(rows[1:2])
     assert np.array_equal(first.packed, before)
+
+
+def test_few_refined_rows_have_the_bytes_that_they_have_among_many(rows):
+    coder = sb.ssbc(rows[:120], 16, refine=4).learn(rows).coder()
+    many = coder.encode(rows)
+    for start in range(0, 600, 3):
+        assert coder.encode(rows[start : start + 3]) == many[start : start + 3]

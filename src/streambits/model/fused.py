@@ -44,6 +44,11 @@ class Fused:
         )
         self._bytes = -(-projection.bits // 8)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the features."""
+        return sum(array.nbytes for array in self._signs[:4])
+
     def measured(self, rows: NDArray[Any]) -> Affinities | None:
         """Affinities of a block of checked rows, or None: `GaussianAffinity.measured`."""
         return self._features.measured(rows)

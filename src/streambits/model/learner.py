@@ -44,7 +44,9 @@ FEW = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 MOST_THERE, VALUES_THERE = 1 << 18, 1 << 27  # rows on a device, and features of them, at most
 TOGETHER = 4  # blocks, of which the sample draws at once
-CODER_BYTES = 8 + 8 + 4  # of a coefficient of the last coder: plain, and scaled in both precisions
+CODER_BYTES = 8 + 2 * (
+    8 + 4
+)  # of a coefficient of the last coder: plain; scaled, for NumPy and kernels
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
 PIECE = 512  # rows of the sample projected at a time
