@@ -49,7 +49,7 @@ def test_every_bit_can_be_decided_in_double_precision(coder, rows):
 
 
 def test_nearly_no_row_is_in_doubt(coder, rows):
-    values, error = coder._measured(rows)
+    values, error = coder.measured(rows)
     assert np.mean(np.abs(values).min(axis=1) <= error) < 0.1
 
 
