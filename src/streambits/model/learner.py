@@ -50,7 +50,7 @@ CODER_BYTES = 8 + 2 * (
 MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
 PIECE = 512  # rows of the sample projected at a time
-FITTED, EASED = 4096, 1024  # rows of the sample that a rotation is fitted to, and eased to later
+EASED = 1024  # rows of the sample to which the rotation of a later coder is eased
 SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
@@ -600,7 +600,7 @@ class Learner:
             sketch = self._with_prior(sketch)
         last = self._coder.projection if self.steady and self._coder else None
         held = self._sample if few else self._sampled()
-        wanted = FITTED if last is None else EASED
+        wanted = held.size if last is None else EASED
         rows = held.part(wanted)
         if held.seen < wanted:
             rows = array_namespace(rows).concat([self._prior_rows, rows], axis=0)
