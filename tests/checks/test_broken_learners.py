@@ -86,7 +86,7 @@ def live_coder(self):
 
 def bits_by_batch(self, rows, _features=None):
     values = self._values(rows)
-    return np.packbits(values > values.mean(axis=0), axis=1, bitorder="little")
+    return np.packbits(values > values.max(axis=0) / 4, axis=1, bitorder="little")
 
 
 def state_without_waiting_rows(self):
