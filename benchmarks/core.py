@@ -11,17 +11,16 @@ products that the work cannot do without, in single precision: what the machine 
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import faiss
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import IncrementalPCA
 from sklearn.kernel_approximation import Nystroem
 
 import streambits as sb
 from benchmarks.report import Line
-from benchmarks.timer import Prepared, Timing, in_turns
+from benchmarks.timer import Prepared, Rows, Shape, Timing, in_turns
 
 BLOCK = 2048  # rows that the learner learns at a time
 PLAIN: dict[str, dict[str, Any]] = {"": {}}
@@ -30,25 +29,7 @@ REFINED: dict[str, dict[str, Any]] = {
     ", refined 8 bytes": {"refine": 8},
     ", certified 9 bytes": {"refine": 8, "certified": True},
 }
-Rows = NDArray[np.float32]
 Lines = Callable[..., Iterator[Line]]
-
-
-class Shape(NamedTuple):
-    """Of a work: rows (n, d), landmarks, bits."""
-
-    rows: int
-    columns: int
-    landmarks: int
-    bits: int
-
-    def __str__(self) -> str:
-        return f"{self.columns} / {self.landmarks} / {self.bits}"
-
-    def drawn(self) -> Rows:
-        """Rows of it."""
-        rng = np.random.default_rng(0)
-        return rng.standard_normal((self.rows, self.columns), dtype=np.float32)
 
 
 NARROW, EMBEDDINGS = Shape(100_000, 54, 500, 64), Shape(40_000, 768, 1000, 128)

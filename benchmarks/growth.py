@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import streambits as sb
-from benchmarks.core import Shape
-from benchmarks.timer import Timing, figures, in_turns, power
+from benchmarks.timer import Shape, Timing, figures, in_turns, power
 
 FACTORS = (1, 2, 4, 8, 16, 32)
 BASE = Shape(16_384, 64, 512, 64)

@@ -20,6 +20,7 @@ COLOURS = {  # of Okabe and Ito, which colour-blind readers can tell apart
     "NumPy": "#999999",
     "streambits": "#009E73",
     "host": "#CC79A7",
+    "torch": "#E69F00",
 }
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import streambits as sb
-from benchmarks.core import BLOCK, EMBEDDINGS, NARROW, SMALL, Shape
-from benchmarks.timer import Prepared
+from benchmarks.core import BLOCK, EMBEDDINGS, NARROW, SMALL
+from benchmarks.timer import Prepared, Shape
 
 PACKAGE = str(Path(sb.__file__).parent)
 MANY = 1_000_000  # codes

@@ -23,7 +23,25 @@ SETTLE = 0.01  # seconds between works: threads of OpenMP and BLAS wait busily f
 LEAST = 0.005  # seconds that a run takes at least; shorter works are repeated in it
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu", "torch")
 Work = Callable[[], Any]
+Rows = NDArray[np.float32]
 Clock = Callable[[], float]
+
+
+class Shape(NamedTuple):
+    """Of a work: rows (n, d), landmarks, bits."""
+
+    rows: int
+    columns: int
+    landmarks: int
+    bits: int
+
+    def __str__(self) -> str:
+        return f"{self.columns} / {self.landmarks} / {self.bits}"
+
+    def drawn(self) -> Rows:
+        """Rows of it."""
+        rng = np.random.default_rng(0)
+        return rng.standard_normal((self.rows, self.columns), dtype=np.float32)
 
 
 @dataclass(frozen=True)
