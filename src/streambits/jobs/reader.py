@@ -17,7 +17,7 @@ from streambits.model.sampling import Reservoir
 
 AHEAD = 4  # batches that wait
 TOGETHER, BYTES = 8192, 1 << 25  # rows that are handed on together, if they are there; and bytes
-TOGETHER_THERE = 131072  # rows, for a device
+TOGETHER_THERE, BYTES_THERE, AHEAD_THERE = 131072, 1 << 27, 32  # the same for a device
 TICK = 0.2  # seconds
 TIMEOUT = 2.0  # seconds for the thread to end
 
@@ -39,18 +39,20 @@ class ReadAhead:
     """
 
     def __init__(self, source: Source, offset: Any, device: str | None = None) -> None:
-        self._stages: list[_Stage] = [_Stage(lambda: source.read(offset), "streambits-reader")]
-        self._together = TOGETHER if device is None else TOGETHER_THERE
+        ahead = AHEAD if device is None else AHEAD_THERE
+        read = _Stage(lambda: source.read(offset), "streambits-reader", ahead)
+        self._stages: list[_Stage] = [read]
+        self._most = (TOGETHER, BYTES) if device is None else (TOGETHER_THERE, BYTES_THERE)
         if device is not None:
-            there, first = Uploader(device), self._stages[0]
+            there = Uploader(device)
 
             def uploaded() -> Iterator[RowBatch]:
-                for batch in self._batches(first):
+                for batch in self._batches(read):
                     if batch is not None:
                         rows = there(batch.rows) if len(batch.rows) else batch.rows
                         yield batch._replace(rows=rows)
 
-            self._stages.append(_Stage(uploaded, "streambits-uploader"))
+            self._stages.append(_Stage(uploaded, "streambits-uploader", AHEAD))
 
     def __enter__(self) -> Self:
         for stage in self._stages:
@@ -71,7 +73,7 @@ class ReadAhead:
         """What a stage gives, with small batches that are there already put together."""
         held: list[RowBatch] = []
         for found in stage.items(lambda: 0 if held else TICK):
-            if held and not (isinstance(found, RowBatch) and _fits(held, found, self._together)):
+            if held and not (isinstance(found, RowBatch) and _fits(held, found, *self._most)):
                 yield _joined(held)
                 held.clear()
             elif found is None:
@@ -87,9 +89,9 @@ class ReadAhead:
 class _Stage:
     """A thread that goes through an iterator, some items ahead."""
 
-    def __init__(self, work: Callable[[], Iterator[RowBatch]], name: str) -> None:
+    def __init__(self, work: Callable[[], Iterator[RowBatch]], name: str, ahead: int) -> None:
         self._work = work
-        self._queue: queue.Queue[RowBatch | BaseException | None] = queue.Queue(AHEAD)
+        self._queue: queue.Queue[RowBatch | BaseException | None] = queue.Queue(ahead)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name=name)
 
@@ -141,11 +143,12 @@ class _Stage:
         return False
 
 
-def _fits(held: list[RowBatch], batch: RowBatch, together: int) -> bool:
+def _fits(held: list[RowBatch], batch: RowBatch, rows: int, size: int) -> bool:
+    """Whether one more batch is put together with others, of at most so many rows and bytes."""
     both, first = [*held, batch], held[0].rows
     return (
-        sum(len(one.ids) for one in both) <= together
-        and sum(one.rows.nbytes for one in both) <= BYTES
+        sum(len(one.ids) for one in both) <= rows
+        and sum(one.rows.nbytes for one in both) <= size
         and first.dtype == batch.rows.dtype
         and first.shape[1:] == batch.rows.shape[1:]
     )
