@@ -68,15 +68,22 @@ def circumstances(found: dict[str, Any]) -> str:
 
 def tables(found: dict[str, Any]) -> dict[str, tuple[str, list[list[str]]]]:
     """What the page has, by the names of its marks: a line of text and a table."""
-    lines = report.from_json(found["lines"])
     told = {}
-    if lines:
-        told["lines"] = (circumstances(found), report.rows_of(lines))
+    for name, lines in by_machine(found).items():
+        told[name] = (circumstances(found), report.rows_of(lines))
     if found["growth"]:
         told["growth"] = (growth.memory(found["growth"]), growth.rows_of(found["growth"]))
     if found["shares"]:
         told["shares"] = ("", shares.rows_of(found["shares"]))
     return told
+
+
+def by_machine(found: dict[str, Any]) -> dict[str, list[report.Line]]:
+    """The lines of the host, and those of the device, by the names of their marks."""
+    lines = report.from_json(found["lines"])
+    there = [line for line in lines if line.what.endswith("on the device")]
+    both = {"lines": [line for line in lines if line not in there], "gpu": there}
+    return {name: some for name, some in both.items() if some}
 
 
 def write(found: dict[str, Any], page: Path) -> None:
@@ -86,8 +93,9 @@ def write(found: dict[str, Any], page: Path) -> None:
         parts = [above, report.markdown(table)]
         text = report.placed(text, name, "\n\n".join(part for part in parts if part))
     page.write_text(text)
-    if found["lines"]:
-        report.draw(report.from_json(found["lines"]), page.with_suffix(".png"))
+    lines = by_machine(found).get("lines")
+    if lines:
+        report.draw(lines, page.with_suffix(".png"))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -214,6 +215,12 @@ def searched(
     )
 
 
+def gpu_name() -> str:
+    import torch  # noqa: PLC0415
+
+    return str(torch.cuda.get_device_name())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True)
@@ -226,7 +233,7 @@ def main() -> None:
         took = time.perf_counter() - start
         print(f"{took:4.0f} s  {line.what}: {line.measured}, {line.ratio} {line.note}", flush=True)
         results = {
-            "machine": machine(),
+            "machine": f"{gpu_name()}, torch {version('torch')}; its host: {machine()}",
             "loads": [load],
             "lines": report.as_json(found),
             "growth": None,
