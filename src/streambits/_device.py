@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
+from streambits._threads import ForkSafeLock
 from streambits.errors import InputError, MissingExtraError
 
 FAST_DOUBLES = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities
@@ -21,7 +22,10 @@ SMALL = 1 << 16  # bytes that are worth page-locked memory of their own
 ROOM = 4096  # hits of a query that one pass over codes may find, at least
 PLACE = 40  # bits of a key that hold a place; the distance is above them
 BESIDE = 1 << 27  # hits of all queries of a pass, at most
+TILE = 1024  # codes that one program of the scan compares with all queries
 GROWTH = 64  # times the codes seen so far that the next pass looks at, at most
+
+_turn = ForkSafeLock()
 
 
 def is_device(name: object) -> bool:
@@ -79,17 +83,19 @@ def products(like: Any, precision: str = "single") -> Iterator[None]:
     Notes
     -----
     A program may have allowed torch to round products (`set_float32_matmul_precision`); bounds on
-    rounding errors would then be wrong. The setting is one of the process, and is restored.
+    rounding errors would then be wrong. The setting is one of the process, so threads take turns,
+    and it is restored. It matters when work is handed to the device, not when that is done.
     """
     if not is_cuda(like):
         yield
         return
     matmul = import_torch().backends.cuda.matmul
-    before, matmul.allow_tf32 = matmul.allow_tf32, precision == "tf32"
-    try:
-        yield
-    finally:
-        matmul.allow_tf32 = before
+    with _turn:
+        before, matmul.allow_tf32 = matmul.allow_tf32, precision == "tf32"
+        try:
+            yield
+        finally:
+            matmul.allow_tf32 = before
 
 
 def is_cuda(like: Any) -> bool:
@@ -179,6 +185,7 @@ class Uploader:
         with torch.cuda.stream(self._stream):
             there = host.pin_memory().to(self.like.device, non_blocking=True)
         self._stream.synchronize()  # in the thread that reads; the rows are whole when they arrive
+        there.record_stream(torch.cuda.default_stream(there.device))  # where they will be used
         return there
 
 
@@ -282,9 +289,11 @@ class Scanner:
             alive = self.alive if self.alive is None else self.alive.view(torch.uint8)
             sizes = (start, stop, self.words.shape[1], count, room)
             with torch.cuda.device(queries.device):
-                _triton.scan[(-(-(stop - start) // _triton.TILE),)](
+                _triton.scan[(-(-(stop - start) // TILE),)](
                     *(self.words, alive, queries, limit, hits, keys, *sizes),
                     WIDTH=len(self.words),
+                    TILE=TILE,
+                    PLACE=PLACE,
                     num_warps=4,
                 )
             return keys, hits

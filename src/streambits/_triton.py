@@ -9,25 +9,23 @@ try:
 except ImportError:
     triton = None
 
-TILE = 1024  # codes that one program compares with all queries, one after the other
-PLACE = 40  # bits of a key that hold a place; the distance is above them
 scan = None
 
 if triton is not None:
-    _TILE, _PLACE = tl.constexpr(TILE), tl.constexpr(PLACE)
 
     @triton.jit
     def scan(
         words, alive, queries, limits, hits, keys, start, stop, places, count, room,
-        WIDTH: tl.constexpr,
+        WIDTH: tl.constexpr, TILE: tl.constexpr, PLACE: tl.constexpr,
     ):  # fmt: skip
         """Write the keys of the codes in [start, stop) that are closer to a query than its limit.
 
         words: (WIDTH, places) int64; alive: (places,) uint8, or None if all count; queries:
         (count, WIDTH) int64; limits: (count,) int32; hits: (count,) int32, added to; keys:
-        (count, room) int64, written in any order, as far as there is room.
+        (count, room) int64, written in any order, as far as there is room: the place, and the
+        distance above its PLACE bits. One program compares TILE codes with all queries.
         """
-        place = start + tl.program_id(0).to(tl.int64) * _TILE + tl.arange(0, _TILE)
+        place = start + tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
         inside = place < stop
         if alive is not None:
             inside &= tl.load(alive + place, mask=inside, other=0) != 0
@@ -40,7 +38,7 @@ if triton is not None:
                 distance += libdevice.popc(code ^ tl.load(queries + query * WIDTH + word))
             near = inside & (distance < tl.load(limits + query))
             if tl.max(near.to(tl.int32)) > 0:
-                slot = tl.atomic_add(hits + query + tl.zeros([_TILE], tl.int32), 1, mask=near)
-                key = (distance.to(tl.int64) << _PLACE) + place
+                slot = tl.atomic_add(hits + query + tl.zeros([TILE], tl.int32), 1, mask=near)
+                key = (distance.to(tl.int64) << PLACE) + place
                 room_left = near & (slot < room)
                 tl.store(keys + query.to(tl.int64) * room + slot, key, mask=room_left)
