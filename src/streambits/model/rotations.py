@@ -71,7 +71,6 @@ def _itq_step(projected: Array, rotation: Array) -> Array:
     """The rotation that brings rows closest to the corners that they are nearest to now."""
     xp = array_namespace(projected)
     near = xp.astype(rotation, projected.dtype)
-
     if is_numpy_array(projected):
         crosses = ordered_map(lambda rows: _cross(rows, near), blocks(projected, PIECE))
         return procrustes(double(sum(crosses)))
