@@ -143,12 +143,12 @@ class Fitted(NamedTuple):
     energies: Array
 
     def on(self, like: Array) -> "Fitted":
-        """Return the same in the library and on the device of `like`."""
-        matrix, thresholds, basis, energies = (
+        """Return the same in the library and on the device of `like`; only energies stay."""
+        matrix, thresholds, basis = (
             beside(part, like)
-            for part in (self.projection.matrix, self.projection.thresholds, *self[1:])
+            for part in (self.projection.matrix, self.projection.thresholds, self.basis)
         )
-        return Fitted(Projection(matrix, thresholds), basis, energies)
+        return Fitted(Projection(matrix, thresholds), basis, self.energies)
 
 
 Sample = Callable[[Array], Array]  # from a matrix (width, k) to the sample's values along it
