@@ -4,8 +4,10 @@ import pytest
 import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from streambits.model.rotations import (
+    PIECE,
     ease,
     itq_rotation,
     itq_steps,
@@ -69,6 +71,43 @@ def test_procrustes_agrees_with_scipy(seed, bits):
     left, right = np.random.default_rng(seed).standard_normal((2, 30, bits))
     expected, _ = scipy.linalg.orthogonal_procrustes(left, right)
     assert np.allclose(procrustes(left.T @ right), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("weakest", [1e-2, 1e-3, 1e-5, 1e-9])
+@pytest.mark.parametrize("seed", range(3))
+def test_procrustes_is_orthogonal_and_best_also_where_singular_values_differ_widely(seed, weakest):
+    left, right = (random_rotation(20, np.zeros(1), [seed, side]) for side in (0, 1))
+    cross = left * np.geomspace(1, weakest, 20) @ right
+    turn = procrustes(cross)
+    assert np.allclose(turn.T @ turn, np.eye(20), atol=1e-13)
+    assert np.allclose(turn, left @ right, atol=1e-15 / weakest**2 if weakest > 1e-4 else 1e-6)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_procrustes_of_a_singular_cross_is_orthogonal_and_reaches_the_nuclear_norm(rank):
+    left, right = np.random.default_rng(rank).standard_normal((2, 8, rank))
+    turn = procrustes(left @ right.T)
+    assert_orthogonal(turn)
+    nuclear = np.linalg.svd(left @ right.T, compute_uv=False).sum()
+    assert np.trace(turn.T @ left @ right.T) == pytest.approx(nuclear, abs=1e-9)
+
+
+def test_itq_of_more_rows_than_a_piece_is_the_same_for_any_number_of_threads():
+    projected = np.random.default_rng(0).standard_normal((3 * PIECE + 7, 16))
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(itq_rotation(projected, 1))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_a_step_of_itq_counts_the_rows_of_every_piece():
+    projected = np.random.default_rng(1).standard_normal((2 * PIECE + 7, 5)) * [3, 2, 2, 1, 1]
+    start = random_rotation(5, projected, 1)
+    corners = np.where(projected @ start > 0, 1.0, -1.0)
+    (turned,) = itq_steps(projected, start, 1)
+    assert np.allclose(turned, scipy.linalg.orthogonal_procrustes(projected, corners)[0])
 
 
 @pytest.mark.parametrize("seed", range(5))

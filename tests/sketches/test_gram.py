@@ -138,6 +138,21 @@ def test_directions_found_from_the_last_miss_hardly_more_than_those_of_the_eigen
     assert np.allclose(near.energies, along, rtol=0.05)
 
 
+@pytest.mark.parametrize("half_life", [None, 500.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_energies_tell_what_their_directions_capture(seed, half_life):
+    rows = spread(seed)
+    sketch = gram_of(rows[:1000], half_life=half_life)
+    last = sketch.directions(8)
+    assert sketch.captured(*last) == pytest.approx(sketch.captured(last.vectors), rel=1e-9)
+    sketch.update(rows[1000:])
+    near = sketch.directions_near(last.vectors)
+    exact = missed(sketch, near.vectors)
+    assert (
+        exact - 1e-12 <= 1 - sketch.captured(*near) <= 1.02 * exact
+    )  # energies are never too high
+
+
 def test_directions_that_have_not_moved_are_found_again():
     sketch = gram_of(spread(0))
     best = sketch.directions(8)

@@ -23,6 +23,15 @@ def test_class_sums_give_the_matrix_of_all_pairs(seed, count, classes):
     assert np.allclose(pair_guide(rows, labels), by_pairs(rows, labels), atol=1e-12)
 
 
+def test_what_is_captured_is_of_the_rows_and_not_of_the_guide():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, 6))
+    sketch = SupervisedGram(labelled_guide(rows, rng.integers(3, size=200)), eta=0.1)
+    sketch.update(rows)
+    found = sketch.directions(2)
+    assert sketch.captured(*found) == sketch.captured(found.vectors)
+
+
 @given(st.integers(0, 1000), st.integers(2, 30))
 def test_a_guide_of_centred_rows_has_no_negative_eigenvalue(seed, count):
     rng = np.random.default_rng(seed)

@@ -438,10 +438,10 @@ class Learner:
         """
         if self._stale or self._coder is None:
             with one_blas_thread():
-                projection, basis = self._projection()
-                signs = Coder(self.features, projection, self.epoch)
+                found, own = self._projection()
+                signs = Coder(self.features, found.projection, self.epoch)
                 self._coder = self._refined(signs) if self.refine else signs
-                self._missed = self._missing(basis)
+                self._missed = self._missing(found.basis, found.energies if own else None)
             self._stale = False
         return self._coder
 
@@ -502,11 +502,17 @@ class Learner:
             missed = self._missing(self._coder.projection.basis)
         return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
 
-    def _missing(self, basis: Array) -> float | None:
-        """The share of the blocks' energy outside of orthonormal directions."""
+    def _missing(self, basis: Array, energies: Array = None) -> float | None:
+        """The share of the blocks' energy outside of orthonormal directions.
+
+        Their energies, if they are those of the blocks, spare a Gram matrix a product.
+        """
         if not (self._sketch.weight and self.bits):
             return None
-        return max(0.0, 1.0 - self._sketch.captured(basis))
+        sketch = self._sketch
+        if isinstance(sketch, Gram):
+            return max(0.0, 1.0 - sketch.captured(basis, energies))
+        return max(0.0, 1.0 - sketch.captured(basis))
 
     @property
     def last_coder(self) -> Coder | None:
@@ -591,9 +597,10 @@ class Learner:
         """The latest 1024 measurements of the monitor; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
 
-    def _projection(self) -> Fitted:
+    def _projection(self) -> tuple[Fitted, bool]:
+        """A projection for all that was learned, and whether it is fitted to the blocks alone."""
         if not self.bits:
-            return no_directions(self.features)
+            return no_directions(self.features), False
         few = LIGHT * self._blocks.waiting <= self._sketch.weight  # they are left to the next coder
         sketch = self._sketch if few else self.sketch
         if LIGHT * self._prior.weight > sketch.weight:
@@ -615,8 +622,9 @@ class Learner:
         except RankError:  # the stream alone has too few directions
             if not self._prior.seen:
                 raise
-            found = fit(_on_host(self._with_prior(sketch)), projected, last)
-        return found.on(self.features.like)
+            sketch = self._with_prior(sketch)
+            found = fit(_on_host(sketch), projected, last)
+        return found.on(self.features.like), sketch is self._sketch
 
     def _with_prior(self, sketch: Sketch) -> Sketch:
         both, prior = sketch.copy(), self._prior.copy()

@@ -133,18 +133,22 @@ def _diagonal(values: Array) -> Array:
 
 
 class Fitted(NamedTuple):
-    """A projection, and orthonormal columns (width, bits) that span those of its matrix."""
+    """A projection, orthonormal columns (width, bits) that span those of its matrix, and energies.
+
+    These are the sketch's along the columns, a little too low where directions have moved.
+    """
 
     projection: Projection
     basis: Array
+    energies: Array
 
     def on(self, like: Array) -> "Fitted":
-        """Return the same in the library and on the device of `like`."""
+        """Return the same in the library and on the device of `like`; only energies stay."""
         matrix, thresholds, basis = (
             beside(part, like)
             for part in (self.projection.matrix, self.projection.thresholds, self.basis)
         )
-        return Fitted(Projection(matrix, thresholds), basis)
+        return Fitted(Projection(matrix, thresholds), basis, self.energies)
 
 
 Sample = Callable[[Array], Array]  # from a matrix (width, k) to the sample's values along it
@@ -153,7 +157,7 @@ Sample = Callable[[Array], Array]  # from a matrix (width, k) to the sample's va
 def no_directions(features: Any) -> Fitted:
     """A projection to no values at all, for codes without sign bits."""
     nothing = zeros((features.width, 0), features.like)
-    return Fitted(Projection(nothing, nothing[0, :]), nothing)
+    return Fitted(Projection(nothing, nothing[0, :]), nothing, nothing[0, :])
 
 
 class Fitting(NamedTuple):
@@ -195,7 +199,7 @@ class Fitting(NamedTuple):
             matrix = whitened @ self._turn(directions, whitened, values)
         else:
             matrix = whitened @ self._turn_back(directions, whitened, values, last)
-        return Fitted(Projection(matrix, sketch.mean @ matrix), directions.vectors)
+        return Fitted(Projection(matrix, sketch.mean @ matrix), *directions)
 
     def _directions(self, sketch: Sketch, last: Projection | None) -> Directions:
         """The leading directions; later ones from the last, if these have not moved far."""

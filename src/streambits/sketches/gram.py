@@ -192,10 +192,17 @@ class Gram(CentredSketch):
         """A'A of all rows seen, of shape (width, width)."""
         return array_namespace(self._sum).asarray(self._sum, copy=True)
 
-    def captured(self, basis: Array) -> float:
-        """The share of all energy in the span of orthonormal columns (width, k)."""
-        xp = array_namespace(basis)
-        return float(xp.sum(basis * (self._sum @ basis))) / max(float(_trace(self._sum)), SMALLEST)
+    def captured(self, basis: Array, energies: Array = None) -> float:
+        """The share of all energy in the span of orthonormal columns (width, k).
+
+        Where they are its own directions, their energies save a product of width x width x k.
+        """
+        if energies is None or self._aim is not self._sum:
+            xp = array_namespace(basis)
+            along = float(xp.sum(basis * (self._sum @ basis)))
+        else:
+            along = self.weight * float(array_namespace(energies).sum(energies))
+        return along / max(float(_trace(self._sum)), SMALLEST)
 
     @property
     def _aim(self) -> Array:
@@ -332,7 +339,7 @@ def _near(matrix: Array, start: Array) -> tuple[Array, Array] | None:
         inside = trial.T @ image
         if captured is None:
             captured = float(_trace(xp.linalg.solve(start.T @ start, inside[:count, :count])))
-        half = xp.linalg.solve(xp.linalg.cholesky(inside), image.T)  # S is about half'half,
+        half = xp.linalg.inv(xp.linalg.cholesky(inside)) @ image.T  # S is about half'half,
         inner = half @ half.T  # and the first rows are those of the first directions alone
         most = float(xp.sum(xp.linalg.eigvalsh(inner)[-count:]))
         allowed = min(LITTLE * most, MUCH * (total - captured))
