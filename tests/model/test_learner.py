@@ -332,7 +332,7 @@ def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, t
         here.learn(part)
         there.learn(strict.asarray(part))
     assert there.seen == here.seen
-    waiting = (there._blocks.size - BLOCK) * 8 * train.shape[1]  # on a device more rows wait
+    waiting = (there._blocks.size - 2 * BLOCK) * 8 * train.shape[1]  # on a device more rows wait
     assert there.nbytes == here.nbytes + waiting
     codes = there.coder().encode(strict.asarray(rows[:500].astype(np.float64)))
     assert isinstance(codes.packed, np.ndarray)
