@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import streambits as sb
 from streambits.epochs.detector import CHUNK, WIDER
@@ -29,6 +30,25 @@ def projection_of(features, bits=6):
             np.arange(bits), np.arange(bits)
         ],
     )
+
+
+def test_every_product_of_a_measurement_is_computed_by_one_thread_of_blas():
+    """Threads of BLAS spin for a while after a product, and take a core from the next blocks."""
+    threads = []
+
+    class Spied(sb.features.GaussianAffinity):
+        def __call__(self, rows):
+            blas = threadpool_info()
+            threads.extend(lib["num_threads"] for lib in blas if lib["user_api"] == "blas")
+            return super().__call__(rows)
+
+    features = Spied(cloud(MARKS))
+    watch, projection = DriftMonitor("auto", features), projection_of(features)
+    threads.clear()
+    with threadpool_limits(2):
+        watch.until(cloud(2 * CHUNK), projection, epoch=0)
+    assert threads
+    assert set(threads) == {1}
 
 
 def test_a_reading_is_what_its_rows_say_of_the_coder():

@@ -332,7 +332,7 @@ def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, t
         here.learn(part)
         there.learn(strict.asarray(part))
     assert there.seen == here.seen
-    waiting = (there._blocks.size - BLOCK) * 8 * train.shape[1]  # on a device more rows wait
+    waiting = (there._blocks.size - 2 * BLOCK) * 8 * train.shape[1]  # on a device more rows wait
     assert there.nbytes == here.nbytes + waiting
     codes = there.coder().encode(strict.asarray(rows[:500].astype(np.float64)))
     assert isinstance(codes.packed, np.ndarray)
@@ -415,6 +415,63 @@ def test_rows_that_are_learned_and_encoded_are_learned_and_encoded(
     codes = both.learn_and_encode(rows[before:], coder)
     assert codes == same.encode(rows[before:])
     assert fingerprint(both) == fingerprint(learner.learn(rows[before:]))
+
+
+@pytest.mark.parametrize("size", [700, 1500, 2048, 3000, 5000])
+def test_a_stream_is_learned_and_encoded_by_batches_while_a_block_waits(
+    train, mixture, parts, size, fingerprint
+):
+    """Nothing is read in between; the memory of a batch is used again for others."""
+    rows = mixture(13_000, seed=4)
+    learner, at_once = sb.ssbc(train, 8), sb.ssbc(train, 8)
+    coder, found, waited = learner.coder(), [], False
+    assert at_once.coder().encode(rows) == coder.encode(rows)
+    for part in parts(rows, size):
+        batch = part.copy()
+        found.append(learner.learn_and_encode(batch, coder))
+        batch[:] = np.nan
+        waited |= len(learner._full) == 1
+        assert learner.seen == sum(map(len, found))
+    assert waited == (size in (700, 1500, 3000))
+    assert sb.Codes.concat(found) == coder.encode(rows)
+    assert fingerprint(learner) == fingerprint(at_once.learn(rows))
+
+
+def merged_matrix(learner):
+    return learner.merge(learner.fresh().learn(np.ones((3, 8), np.float32))).sketch.matrix
+
+
+READERS = {
+    "seen": lambda learner: learner.seen,
+    "sketch": lambda learner: learner.sketch.matrix,
+    "certificate": lambda learner: learner.certificate,
+    "sample": lambda learner: learner.sample,
+    "coder": lambda learner: learner.coder().projection.matrix,
+    "has_moved": lambda learner: learner.has_moved,
+    "new landmarks": lambda learner: (learner.renew(), learner.features.landmarks)[1],
+    "state": lambda learner: learner.state()["sketch"].matrix,
+    "copy": lambda learner: learner.with_coder(learner.last_coder).sketch.matrix,
+    "merge": merged_matrix,
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_whoever_reads_what_was_learned_reads_the_block_that_waits_for_another(train, parts, read):
+    rng = np.random.default_rng(6)
+    places = np.concatenate([rng.integers(10, size=BLOCK), rng.integers(30, 60, size=2500)])
+    rows = train[places] + rng.normal(0, 0.1, (len(places), 8)).astype(np.float32)
+    first, far = rows[:BLOCK], rows[BLOCK:]
+    waiting, at_once = sb.ssbc(train, 8, epochs="never"), sb.ssbc(train, 8, epochs="never")
+    for learner in (waiting, at_once):
+        learner.learn(first).coder()
+    at_once.learn(far)
+    for part in parts(far, 500):
+        waiting.learn(part)
+    assert len(waiting._full) == 1
+    at_once._catch_up()
+    assert not at_once._full
+    assert at_once.has_moved
+    assert np.array_equal(read(waiting), read(at_once))
 
 
 def test_rows_are_encoded_by_the_coder_that_is_named(train, mixture):

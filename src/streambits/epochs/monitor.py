@@ -216,7 +216,8 @@ class DriftMonitor:
         if is_numpy_array(rows):
             found = ordered_map(self._closest, blocks(rows, TASK * SAMPLED))
             affinities: Array = np.concatenate(list(found))
-            codes = [self._read_codes(some, projection)[0].tolist() for some in few]
+            with one_blas_thread():  # others of BLAS would spin on for a while, and take a core
+                codes = [self._read_codes(some, projection)[0].tolist() for some in few]
         else:
             affinities = array_namespace(rows).reshape(self._closest_there(rows), (count, SAMPLED))
             if reads:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,14 @@ SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "s
 R = TypeVar("R")
 
 logger = logging.getLogger("streambits")
+
+
+class _Task(NamedTuple):
+    """A block of rows, and what is done with it."""
+
+    rows: Array
+    learns: bool = True
+    encodes: bool = True
 
 
 class Learner:
@@ -166,6 +174,7 @@ class Learner:
             check_supported(self.refine, size)
         self._sample = self._empty_sample(max(size, monitor.recent) if monitor else size)
         self._blocks = self._no_blocks()
+        self._full: list[Array] = []  # at most one block, which waits for the next
         self._coder: Coder | None = None
         self._missed: float | None = None  # by that coder, when it was made
         self._refinement: Refinement | None = None  # of this epoch
@@ -255,56 +264,80 @@ class Learner:
         return found
 
     def _learned(self, rows: Array) -> int:
-        self._absorb(self._blocks.cut(rows))
+        self._absorb([_Task(block, encodes=False) for block in self._cut(rows)])
         return int(rows.shape[0])
 
     def _encoded(self, rows: Array, coder: Coder) -> Codes:
-        """Learn and encode rows; the first block may begin with rows that waited."""
-        waiting, blocks = self._blocks.waiting, self._blocks.cut(rows)
-        first = 1 if waiting and blocks else 0  # a block that is not of these rows alone
-        size = self._blocks.size
-        start = min(size - waiting, rows.shape[0]) if waiting else 0
-        end = start + size * (len(blocks) - first)
-        whole = blocks[first:] if coder.features is self.features else []
-        encoded = self._absorb(blocks, coder if whole else None)[first:]
-        if not whole:
+        """Learn and encode rows; blocks may begin with rows that waited."""
+        full = self._cut(rows)
+        if not full or coder.features is not self.features:
+            self._absorb([_Task(block, encodes=False) for block in full])
             return coder.encode(CheckedRows(rows), warn=False)
-        before, after = (
-            [coder.encoded(part)] if part.shape[0] else []
-            for part in (rows[:start, :], rows[end:, :])
-        )
-        parts = [*before, *encoded, *after]
-        return coder.joined(parts)
+        size, end = self._blocks.size, int(rows.shape[0]) - self._blocks.waiting
+        start, earlier = end % size, len(full) - end // size  # rows, blocks
+        piece = PIECE if is_numpy_array(rows) else size
+        tasks = [
+            *(_Task(block, encodes=False) for block in full[:earlier]),
+            *(_Task(part, learns=False) for part in blocks(rows[:start, :], piece)),
+            *(_Task(block) for block in full[earlier:]),
+            *(_Task(part, learns=False) for part in blocks(rows[end:, :], piece)),
+        ]
+        return coder.joined(self._absorb(tasks, coder))
+
+    def _cut(self, rows: Array) -> list[Array]:
+        """The blocks that are to be learned now that rows have come.
+
+        A single one waits for the next, or for whoever reads what was learned, so that two threads
+        learn one each. It has to be a copy, as are those that begin with rows that waited.
+        """
+        copied = self._full or self._blocks.waiting
+        full = [*self._full, *self._blocks.cut(rows)]
+        single = len(full) == 1 and copied and is_numpy_array(full[0])
+        self._full = full if single else []
+        return [] if single else full
+
+    def _catch_up(self) -> None:
+        """Learn a block that waits for the next: to be called before what was learned is read."""
+        full, self._full = self._full, []
+        self._absorb([_Task(block, encodes=False) for block in full])
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
-    def _absorb(self, blocks: list[Array], coder: Coder | None = None) -> list[Any]:
-        """Learn blocks; returns them as `coder.encoded`, if there is a coder to do that."""
+    def _absorb(self, tasks: "list[_Task]", coder: Coder | None = None) -> list[Any]:
+        """Learn and encode blocks; returns what `coder.encoded` makes of those to be encoded."""
 
-        def work(block: Array) -> tuple[Any, Any, Any]:
+        def work(task: _Task) -> tuple[Any, Any, Any]:
+            block = task.rows
+            if not task.learns:
+                return None, coder and coder.encoded(block), 0
             with products(block):
                 features, found = measured(self.features, block)
-            encoded = None if coder is None else coder.encoded(block, found)
+            encoded = coder.encoded(block, found) if coder and task.encodes else None
             far = self._is_out_of_reach(features)
             if features is not found and isinstance(self._sketch, Gram):
                 return self._sketch.prepare(features, overwrite=True), encoded, far
             return self._sketch.prepare(features), encoded, far
 
-        found, lost = [], 0
+        found, lost, number = [], 0, 0
         there = not is_numpy_array(self.features.like)  # which works on while this thread goes on
         together = 1 if there else TOGETHER
-        for number, (part, encoded, far) in enumerate(ordered_map(work, blocks, light=there)):
+        full = [task.rows for task in tasks if task.learns]
+        for part, encoded, far in ordered_map(work, tasks, light=there):
+            if encoded is not None:
+                found.append(encoded)
+            if part is None:
+                continue
             self._sketch.absorb(part)
             if number % together == 0:  # while other threads are at the blocks that follow
-                some = blocks[number : number + together]
+                some = full[number : number + together]
                 joined = array_namespace(*some).concat(some, axis=0) if len(some) > 1 else some[0]
                 self._sample.update(joined)
-            found.append(encoded)
+            number += 1
             lost = lost + far
         size = self._blocks.size
-        warn_of_reach(size * int(lost), size * len(blocks), "learned")
+        warn_of_reach(size * int(lost), size * number, "learned")
         return found
 
     def _is_out_of_reach(self, features: Array) -> Any:
@@ -343,6 +376,7 @@ class Learner:
 
     @alone
     def _merge(self, other: dict[str, Any]) -> None:
+        self._catch_up()
         self._check_mergeable(other)
         with one_blas_thread():
             self._sketch.merge(other["sketch"])
@@ -373,7 +407,7 @@ class Learner:
     @alone
     def seen(self) -> int:
         """Number of rows learned."""
-        return self._sketch.seen + self._blocks.waiting
+        return self._sketch.seen + self._blocks.size * len(self._full) + self._blocks.waiting
 
     @property
     def certificate(self) -> float:
@@ -385,7 +419,10 @@ class Learner:
         """Bytes held, constant from construction."""
         sketches = self._sketch.nbytes + self._prior.nbytes
         shared = self._prior_rows is self.features.like  # the landmarks, counted there
-        rows = self._blocks.nbytes + (0 if shared else nbytes(self._prior_rows))
+        host = is_numpy_array(self.features.like)  # where a full block may wait, too
+        rows = (2 if host else 1) * self._blocks.nbytes + (
+            0 if shared else nbytes(self._prior_rows)
+        )
         coder = CODER_BYTES * (self.features.width + 1) * self.bits
         if self.refine:  # tables, axes and centres of all columns, at most
             tables = 32 * -(-self.bits // 8)
@@ -397,6 +434,7 @@ class Learner:
     @alone
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
+        self._catch_up()
         sketch = self._sketch.copy()
         if self._blocks.waiting:
             with one_blas_thread():
@@ -419,6 +457,7 @@ class Learner:
 
     def _sampled(self) -> Reservoir:
         """The sample, waiting rows included and the prior left out."""
+        self._catch_up()
         if not self._blocks.waiting:
             return self._sample
         sample = self._sample.copy()
@@ -437,6 +476,7 @@ class Learner:
             left to the next coder if the rest weighs 16 times as much.
         """
         if self._stale or self._coder is None:
+            self._catch_up()
             with one_blas_thread():
                 found, own = self._projection()
                 signs = Coder(self.features, found.projection, self.epoch)
@@ -496,6 +536,7 @@ class Learner:
         """
         if self._coder is None:
             return True
+        self._catch_up()
         if self._missed is None:  # nothing but the prior was learned then
             return False
         with one_blas_thread():
@@ -659,6 +700,7 @@ class Learner:
     @alone
     def state(self) -> dict[str, Any]:
         """Return the contents by name, as copies, for `from_state` and files."""
+        self._catch_up()
         held = {name: getattr(self, name) for name in ("features", "epoch", *SETTINGS)}
         waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
         return held | {
@@ -693,7 +735,7 @@ class Learner:
         self._monitor = state["monitor"]
         if self._monitor:
             self._monitor.attach(self.features, self._monitor.marks)
-        self._absorb(self._blocks.cut(state["waiting"]))  # some are whole if it was on a device
+        self._learned(state["waiting"])  # some are whole if it was on a device
         return self
 
     @alone
