@@ -1,7 +1,8 @@
 """The nearest of 256 centres in every group of axes, for many rows.
 
-Squared distances to all centres are computed in single precision, and bounds of their rounding say
-which centres can be the nearest. Almost always that is one; otherwise double precision decides.
+Which centre is the nearest follows from products with all centres. They are computed in single
+precision, and bounds of their rounding say which centres can be the nearest. Almost always that is
+one; otherwise distances in double precision decide.
 """
 
 from typing import Any, NamedTuple
@@ -10,39 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.kernels import compiled
+from streambits.kernels.affinity import fma, maximum
 
 CENTRES = 256
 UNIT = 2.0**-24  # of rounding, in single precision
 REACH = 1e9  # times the longest centre: values further out are left to double precision
 SINGLE = np.float32
-INDEX = np.int32(CENTRES - 1)  # bits of a key that hold the number of a centre
+AT_ONCE = 8  # axes that one pass over the centres takes
 TINY = 1e-37  # below this, single precision has fewer digits
-
-
-class Group(NamedTuple):
-    """The axes [low, high) of a group, its number of centres, and the scale of its centres."""
-
-    low: int
-    high: int
-    centres: int
-    scale: float
 
 
 class Codebooks(NamedTuple):
     """The centres of all groups.
 
     centres: (axes, 256), axis by axis, so that the loop over centres is one of vectors; starts:
-    (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use; narrow:
-    (axes, 256) float32, centres times the scales of their groups, infinite where none is in use;
-    scales: (groups,) powers of two; longest: (groups,) bounds of the scaled centres' lengths.
+    (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use; scales:
+    (groups,) powers of two; longest: (groups,) bounds of the scaled centres' lengths; narrow:
+    (groups, width, 256) float32, scaled centres, zeros beyond the axes of a group; halves:
+    (groups, 256) float32, minus half their squared lengths, minus infinity where none is in use.
     """
 
     centres: Any
     starts: Any
     counts: Any
-    narrow: Any
     scales: Any
     longest: Any
+    narrow: Any
+    halves: Any
 
 
 class WeightedValues(NamedTuple):
@@ -56,19 +51,21 @@ def codebooks(
     centres: NDArray[np.float64], starts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Codebooks:
     """Centres with what `assign` wants to know of them."""
-    groups = len(counts)
-    narrow = np.empty(centres.shape, SINGLE)
+    groups, widest = len(counts), int(np.diff(starts).max(initial=1))
     scales, longest = np.ones(groups), np.zeros(groups)
+    narrow = np.zeros((groups, -(-widest // AT_ONCE) * AT_ONCE, CENTRES), SINGLE)
+    halves = np.full((groups, CENTRES), -np.inf, SINGLE)
     for group in range(groups):
-        own = slice(starts[group], starts[group + 1])
-        largest = np.abs(centres[own]).max(initial=0.0)
+        own = centres[starts[group] : starts[group + 1], : counts[group]]
+        largest = np.abs(own).max(initial=0.0)
         if largest > 0:
             scales[group] = 2.0 ** -np.clip(np.frexp(largest)[1], -500, 500)
-        scaled = centres[own] * scales[group]
-        longest[group] = np.sqrt(np.square(scaled).sum(axis=0).max(initial=0.0))
-        narrow[own] = scaled
-        narrow[own, counts[group] :] = np.inf
-    return Codebooks(centres, starts, counts, narrow, scales, longest)
+        scaled = own * scales[group]
+        squares = np.square(scaled).sum(axis=0)
+        longest[group] = np.sqrt(squares.max(initial=0.0))
+        narrow[group, : len(own), : counts[group]] = scaled
+        halves[group, : counts[group]] = -squares / 2
+    return Codebooks(centres, starts, counts, scales, longest, narrow, halves)
 
 
 @compiled
@@ -79,88 +76,86 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     squared distances; codes: (n, groups) uint8, written; doubtful: (n,) bool, set where another
     centre is as near as the error allows.
     """
-    squares = np.empty(CENTRES, SINGLE)
-    bits = squares.view(np.int32)  # numbers that are not negative are ordered as their bits
+    scores, scaled = np.empty(CENTRES, SINGLE), np.empty(books.narrow.shape[1], SINGLE)
     for row in range(values.shape[0]):
         for group in range(len(books.counts)):
-            low, high, scale = books.starts[group], books.starts[group + 1], books.scales[group]
-            own = Group(low, high, books.counts[group], scale)
-            length = books.longest[group]
+            low, high = books.starts[group], books.starts[group + 1]
+            scale, longest, length = books.scales[group], books.longest[group], 0.0
+            scaled[:] = SINGLE(0)
             for axis in range(low, high):
-                length += abs(values[row, axis]) * scale
-            if length < REACH:
-                _measure(values[row], books.narrow, own, squares)
-                place = _smallest(bits) & INDEX
-                limit = _limit(squares[place], length, high - low, doubt[row] * scale * scale)
-                if _within(squares, limit) == 1:
-                    codes[row, group] = place
+                value = values[row, axis] * scale
+                scaled[axis - low] = SINGLE(value)
+                length += abs(value)
+            limit = SINGLE(-np.inf)
+            if length + longest < REACH:
+                best = _score(scaled, high - low, books.narrow[group], books.halves[group], scores)
+                error = _error(length, longest, high - low) + doubt[row] * scale * scale / 4
+                limit = SINGLE(best - 2 * error - UNIT * abs(best))
+                found = _within(scores, limit)
+                if found < 2 * CENTRES:  # of one centre only
+                    codes[row, group] = found - CENTRES
                     continue
             else:
-                squares[:], limit = SINGLE(0), SINGLE(0)
-            best, place, second = _decided(values[row], books.centres, own, squares, limit)
+                scores[:] = SINGLE(0)
+            own = books.centres[low:high, : books.counts[group]]
+            best, place, second = _decided(values[row, low:high], own, scores, limit)
             codes[row, group] = place
             doubtful[row] |= second - best <= doubt[row]
 
 
 @compiled
-def _measure(values: Any, narrow: Any, group: Any, squares: Any) -> None:
-    """Squared distances in single precision, two axes at a time."""
-    low, high, scale = group.low, group.high, group.scale
-    squares[:] = SINGLE(0)
-    for axis in range(low, high - 1, 2):
-        first, ours = SINGLE(values[axis] * scale), narrow[axis]
-        second, others = SINGLE(values[axis + 1] * scale), narrow[axis + 1]
-        for centre in range(CENTRES):
-            step, other = first - ours[centre], second - others[centre]
-            squares[centre] += step * step + other * other
-    if (high - low) % 2:
-        first, ours = SINGLE(values[high - 1] * scale), narrow[high - 1]
-        for centre in range(CENTRES):
-            step = first - ours[centre]
-            squares[centre] += step * step
+def _score(values: Any, axes: int, narrow: Any, halves: Any, scores: Any) -> Any:
+    """Write values . centre - |centre|^2 / 2, larger where a centre is nearer; gives the largest.
 
-
-@compiled
-def _smallest(bits: Any) -> Any:
-    """The smallest key: the upper bits of a square, the number of its centre in the lower ones."""
-    smallest = np.int32(2**31 - 1)
-    for centre in range(CENTRES):
-        smallest = min(smallest, (bits[centre] & ~INDEX) | np.int32(centre))
-    return smallest
-
-
-@compiled
-def _limit(square: float, length: float, axes: int, doubt: float) -> Any:
-    """The largest square, as computed, of a centre that can be the nearest, or as near as doubted.
-
-    square: of any centre, as computed. Both ends of a step are rounded, which moves distances by
-    at most `short`; steps, squares and sums are rounded again, each by a unit.
+    Twice that is |values|^2 less the squared distance.
     """
-    short, wide = UNIT * length, 1 + (axes + 8) * UNIT
-    reach = np.sqrt((np.sqrt(square) * wide + short) ** 2 + doubt) + short
-    return SINGLE((reach * wide) ** 2 + axes * TINY)
-
-
-@compiled
-def _within(squares: Any, limit: Any) -> Any:
-    """How many squares are at most the limit."""
-    count = np.int32(0)
     for centre in range(CENTRES):
-        count += np.int32(squares[centre] <= limit)
-    return count
+        score = halves[centre]
+        for axis in range(AT_ONCE):  # a constant number, so that scores stay in registers
+            score = fma(values[axis], narrow[axis, centre], score)
+        scores[centre] = score
+    for start in range(AT_ONCE, axes, AT_ONCE):
+        others, own = values[start : start + AT_ONCE], narrow[start : start + AT_ONCE]
+        for centre in range(CENTRES):
+            score = scores[centre]
+            for axis in range(AT_ONCE):
+                score = fma(others[axis], own[axis, centre], score)
+            scores[centre] = score
+    largest = SINGLE(-np.inf)
+    for centre in range(CENTRES):
+        largest = maximum(largest, scores[centre])
+    return largest
 
 
 @compiled
-def _decided(
-    values: Any, centres: Any, group: Any, squares: Any, limit: Any
-) -> tuple[float, int, float]:
-    """The nearest of the centres within the limit: its square, its number and the next square."""
+def _error(length: float, longest: float, axes: int) -> float:
+    """A bound of the error of scores of values, whose absolute sum is `length`.
+
+    Values, centres and halves are rounded, and each of their products and sums once more, with one
+    product for every axis and fewer than `AT_ONCE` zeros.
+    """
+    rounded = (axes + AT_ONCE + 4) * UNIT * longest * (length + longest)
+    return rounded + (axes + 1) * TINY * (1 + length)
+
+
+@compiled
+def _within(scores: Any, limit: Any) -> Any:
+    """The sum of 256 and the place of each score that is at least the limit."""
+    found = np.int32(0)
+    for centre in range(CENTRES):
+        found += np.int32(CENTRES + centre) if scores[centre] >= limit else np.int32(0)
+    return found
+
+
+@compiled
+def _decided(values: Any, centres: Any, scores: Any, limit: Any) -> tuple[float, int, float]:
+    """The nearest of the centres with scores within the limit: its square, number and the next."""
     best, place, second = np.inf, 0, np.inf
-    for centre in range(group.centres):
-        if squares[centre] > limit:
+    for centre in range(centres.shape[1]):
+        if scores[centre] < limit:
             continue
         square = 0.0
-        for axis in range(group.low, group.high):
+        for axis in range(len(values)):
             square += (values[axis] - centres[axis, centre]) ** 2
         if square < best:
             best, second, place = square, best, centre
