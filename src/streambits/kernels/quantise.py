@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.kernels import compiled
-from streambits.kernels.affinity import fma, maximum
+from streambits.kernels.affinity import fma
 
 CENTRES = 256
 UNIT = 2.0**-24  # of rounding, in single precision
-REACH = 1e9  # times the longest centre: values further out are left to double precision
+REACH = 1e9  # of scaled values: those further out are left to double precision
 SINGLE = np.float32
-AT_ONCE = 8  # axes that one pass over the centres takes
+ROWS = 64  # at a time: vectors are of rows, so that the best centres so far need no search
+FEW = 12  # rows up to which double precision is as fast
+AT_ONCE = 8  # axes that one pass over the rows takes
 TINY = 1e-37  # below this, single precision has fewer digits
 
 
@@ -27,7 +29,7 @@ class Codebooks(NamedTuple):
     centres: (axes, 256), axis by axis, so that the loop over centres is one of vectors; starts:
     (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use; scales:
     (groups,) powers of two; longest: (groups,) bounds of the scaled centres' lengths; narrow:
-    (groups, width, 256) float32, scaled centres, zeros beyond the axes of a group; halves:
+    (groups, 256, width) float32, scaled centres, zeros beyond the axes of a group; halves:
     (groups, 256) float32, minus half their squared lengths, minus infinity where none is in use.
     """
 
@@ -38,6 +40,18 @@ class Codebooks(NamedTuple):
     longest: Any
     narrow: Any
     halves: Any
+
+
+class Leaders(NamedTuple):
+    """Of some rows: the largest scores, the next ones, and the centres of the largest.
+
+    scores: (2, rows), those with the two centres at hand.
+    """
+
+    best: Any
+    second: Any
+    places: Any
+    scores: Any
 
 
 class WeightedValues(NamedTuple):
@@ -53,7 +67,7 @@ def codebooks(
     """Centres with what `assign` wants to know of them."""
     groups, widest = len(counts), int(np.diff(starts).max(initial=1))
     scales, longest = np.ones(groups), np.zeros(groups)
-    narrow = np.zeros((groups, -(-widest // AT_ONCE) * AT_ONCE, CENTRES), SINGLE)
+    narrow = np.zeros((groups, CENTRES, -(-widest // AT_ONCE) * AT_ONCE), SINGLE)
     halves = np.full((groups, CENTRES), -np.inf, SINGLE)
     for group in range(groups):
         own = centres[starts[group] : starts[group + 1], : counts[group]]
@@ -63,7 +77,7 @@ def codebooks(
         scaled = own * scales[group]
         squares = np.square(scaled).sum(axis=0)
         longest[group] = np.sqrt(squares.max(initial=0.0))
-        narrow[group, : len(own), : counts[group]] = scaled
+        narrow[group, : counts[group], : len(own)] = scaled.T
         halves[group, : counts[group]] = -squares / 2
     return Codebooks(centres, starts, counts, scales, longest, narrow, halves)
 
@@ -76,87 +90,112 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     squared distances; codes: (n, groups) uint8, written; doubtful: (n,) bool, set where another
     centre is as near as the error allows.
     """
-    scores, scaled = np.empty(CENTRES, SINGLE), np.empty(books.narrow.shape[1], SINGLE)
-    for row in range(values.shape[0]):
+    scaled, lengths = np.zeros((books.narrow.shape[2], ROWS), SINGLE), np.zeros(ROWS)
+    tops, places = np.empty((2, ROWS), SINGLE), np.empty(ROWS, np.int32)
+    leaders = Leaders(tops[0], tops[1], places, np.empty((2, ROWS), SINGLE))
+    squares = np.empty(CENTRES)
+    for start in range(0, len(values), ROWS):
+        some = values[start : start + ROWS]
         for group in range(len(books.counts)):
             low, high = books.starts[group], books.starts[group + 1]
-            scale, longest, length = books.scales[group], books.longest[group], 0.0
-            scaled[:] = SINGLE(0)
-            for axis in range(low, high):
-                value = values[row, axis] * scale
-                scaled[axis - low] = SINGLE(value)
-                length += abs(value)
-            limit = SINGLE(-np.inf)
-            if length + longest < REACH:
-                best = _score(scaled, high - low, books.narrow[group], books.halves[group], scores)
-                error = _error(length, longest, high - low) + doubt[row] * scale * scale / 4
-                limit = SINGLE(best - 2 * error - UNIT * abs(best))
-                found = _within(scores, limit)
-                if found < 2 * CENTRES:  # of one centre only
-                    codes[row, group] = found - CENTRES
-                    continue
+            own, count, scale = books.centres[low:high], books.counts[group], books.scales[group]
+            if len(some) > FEW:
+                _scale(some[:, low:high], scale, scaled, lengths)
+                _lead(scaled, high - low, books.narrow[group], books.halves[group], leaders)
             else:
-                scores[:] = SINGLE(0)
-            own = books.centres[low:high, : books.counts[group]]
-            best, place, second = _decided(values[row, low:high], own, scores, limit)
-            codes[row, group] = place
-            doubtful[row] |= second - best <= doubt[row]
+                lengths[:] = np.inf
+            for place in range(len(some)):
+                row, length = start + place, lengths[place]
+                error = _error(length, books.longest[group], high - low)
+                apart = float(leaders.best[place]) - float(leaders.second[place])
+                if length < REACH and apart > 2 * error + doubt[row] * scale * scale / 2:
+                    codes[row, group] = leaders.places[place]
+                    continue
+                best, code, second = _decided(some[place, low:high], own, count, squares)
+                codes[row, group] = code
+                doubtful[row] |= second - best <= doubt[row]
 
 
 @compiled
-def _score(values: Any, axes: int, narrow: Any, halves: Any, scores: Any) -> Any:
-    """Write values . centre - |centre|^2 / 2, larger where a centre is nearer; gives the largest.
+def _scale(values: Any, scale: float, scaled: Any, lengths: Any) -> None:
+    """Write scaled values, axis by axis, zeros beyond the axes, and their absolute sums."""
+    lengths[:] = 0.0
+    scaled[values.shape[1] :] = SINGLE(0)
+    for row in range(len(values)):
+        for axis in range(values.shape[1]):
+            value = values[row, axis] * scale
+            lengths[row] += abs(value)
+            scaled[axis, row] = SINGLE(value)
 
-    Twice that is |values|^2 less the squared distance.
+
+@compiled
+def _lead(values: Any, axes: int, narrow: Any, halves: Any, leaders: Any) -> None:
+    """Find the centres with the largest scores, values . centre - |centre|^2 / 2.
+
+    Twice a score is |values|^2 less the squared distance.
     """
-    for centre in range(CENTRES):
-        score = halves[centre]
-        for axis in range(AT_ONCE):  # a constant number, so that scores stay in registers
-            score = fma(values[axis], narrow[axis, centre], score)
-        scores[centre] = score
-    for start in range(AT_ONCE, axes, AT_ONCE):
-        others, own = values[start : start + AT_ONCE], narrow[start : start + AT_ONCE]
-        for centre in range(CENTRES):
-            score = scores[centre]
-            for axis in range(AT_ONCE):
-                score = fma(others[axis], own[axis, centre], score)
-            scores[centre] = score
-    largest = SINGLE(-np.inf)
-    for centre in range(CENTRES):
-        largest = maximum(largest, scores[centre])
-    return largest
+    best, second, places, scores = leaders
+    best[:], second[:], places[:] = SINGLE(-np.inf), SINGLE(-np.inf), 0
+    one, two = scores[0], scores[1]
+    for centre in range(0, CENTRES, 2):
+        ours, others = narrow[centre], narrow[centre + 1]
+        half, next_half = halves[centre], halves[centre + 1]
+        for row in range(ROWS):
+            first, other = half, next_half
+            for axis in range(AT_ONCE):  # a constant number, so that scores stay in registers
+                first = fma(values[axis, row], ours[axis], first)
+                other = fma(values[axis, row], others[axis], other)
+            one[row], two[row] = first, other
+        for start in range(AT_ONCE, axes, AT_ONCE):
+            _add(values[start:], ours[start:], one)
+            _add(values[start:], others[start:], two)
+        for row in range(ROWS):
+            first, other, top = one[row], two[row], best[row]
+            high, low = (first, other) if first >= other else (other, first)
+            place = np.int32(centre) if first >= other else np.int32(centre + 1)
+            beaten = top if high > top else high
+            beaten = beaten if beaten > low else low
+            second[row] = beaten if beaten > second[row] else second[row]
+            places[row] = place if high > top else places[row]
+            best[row] = high if high > top else top
+
+
+@compiled
+def _add(values: Any, centre: Any, scores: Any) -> None:
+    """Add products of more axes to the scores of rows."""
+    for row in range(ROWS):
+        score = scores[row]
+        for axis in range(AT_ONCE):
+            score = fma(values[axis, row], centre[axis], score)
+        scores[row] = score
 
 
 @compiled
 def _error(length: float, longest: float, axes: int) -> float:
     """A bound of the error of scores of values, whose absolute sum is `length`.
 
-    Values, centres and halves are rounded, and each of their products and sums once more, with one
-    product for every axis and fewer than `AT_ONCE` zeros.
+    Half squares are rounded once, values and centres each once, and sums once for every axis; what
+    is padded adds zeros, which rounds nothing.
     """
-    rounded = (axes + AT_ONCE + 4) * UNIT * longest * (length + longest)
+    rounded = (axes + 4) * UNIT * longest * (length + longest / 2)
     return rounded + (axes + 1) * TINY * (1 + length)
 
 
 @compiled
-def _within(scores: Any, limit: Any) -> Any:
-    """The sum of 256 and the place of each score that is at least the limit."""
-    found = np.int32(0)
-    for centre in range(CENTRES):
-        found += np.int32(CENTRES + centre) if scores[centre] >= limit else np.int32(0)
-    return found
+def _decided(values: Any, centres: Any, count: int, squares: Any) -> tuple[float, int, float]:
+    """The nearest centre in double precision: its square, its number and the next square.
 
-
-@compiled
-def _decided(values: Any, centres: Any, scores: Any, limit: Any) -> tuple[float, int, float]:
-    """The nearest of the centres with scores within the limit: its square, number and the next."""
+    squares: (256,), overwritten.
+    """
+    squares[:] = 0.0
+    for axis in range(len(values)):
+        value, own = values[axis], centres[axis]
+        for centre in range(CENTRES):
+            step = value - own[centre]
+            squares[centre] += step * step
     best, place, second = np.inf, 0, np.inf
-    for centre in range(centres.shape[1]):
-        if scores[centre] < limit:
-            continue
-        square = 0.0
-        for axis in range(len(values)):
-            square += (values[axis] - centres[axis, centre]) ** 2
+    for centre in range(count):
+        square = squares[centre]
         if square < best:
             best, second, place = square, best, centre
         elif square < second:
