@@ -75,7 +75,7 @@ class Doubts(NamedTuple):
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _fma(_: Any, left: Any, _right: Any, _more: Any) -> Any:
+def fma(_: Any, left: Any, _right: Any, _more: Any) -> Any:
     """left * right + more, by one instruction where the processor has it."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -96,7 +96,7 @@ def _plus(_: Any, left: Any, _right: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _max(_: Any, left: Any, _right: Any) -> Any:
+def maximum(_: Any, left: Any, _right: Any) -> Any:
     """The larger of two numbers that are not NaN, in a loop of vectors."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -125,27 +125,27 @@ def _times_power(_: Any, value: Any, _shifted: Any) -> Any:
 @compiled
 def _exp(x: Any) -> Any:
     """e^x for x <= 0 in single precision, within 2 units (polynomial of Cephes); 0 below -87."""
-    shifted = _fma(x, SINGLE(LOG2E), SINGLE(MAGIC))
+    shifted = fma(x, SINGLE(LOG2E), SINGLE(MAGIC))
     n = shifted - SINGLE(MAGIC)
-    r = _fma(n, SINGLE(-REST), _fma(n, SINGLE(-LN2), x))
-    p = _fma(SINGLE(1.9875691500e-4), r, SINGLE(1.3981999507e-3))
-    p = _fma(p, r, SINGLE(8.3334519073e-3))
-    p = _fma(p, r, SINGLE(4.1665795894e-2))
-    p = _fma(p, r, SINGLE(1.6666665459e-1))
-    p = _fma(p, r, SINGLE(5.0000001201e-1))
-    p = _fma(_fma(p, r, SINGLE(1)), r, SINGLE(1))
+    r = fma(n, SINGLE(-REST), fma(n, SINGLE(-LN2), x))
+    p = fma(SINGLE(1.9875691500e-4), r, SINGLE(1.3981999507e-3))
+    p = fma(p, r, SINGLE(8.3334519073e-3))
+    p = fma(p, r, SINGLE(4.1665795894e-2))
+    p = fma(p, r, SINGLE(1.6666665459e-1))
+    p = fma(p, r, SINGLE(5.0000001201e-1))
+    p = fma(fma(p, r, SINGLE(1)), r, SINGLE(1))
     return _times_power(p, shifted) if x >= SINGLE(LOWEST) else SINGLE(0)
 
 
 @compiled
 def _exp_double(x: Any) -> Any:
     """The same in double precision, by the power series."""
-    shifted = _fma(x, LOG2E, MAGIC_DOUBLE)
+    shifted = fma(x, LOG2E, MAGIC_DOUBLE)
     n = shifted - MAGIC_DOUBLE
-    r = _fma(n, -REST_DOUBLE, _fma(n, -LN2_DOUBLE, x))
+    r = fma(n, -REST_DOUBLE, fma(n, -LN2_DOUBLE, x))
     p = SERIES[0]
     for k in range(1, 14):
-        p = _fma(p, r, SERIES[k])
+        p = fma(p, r, SERIES[k])
     return _times_power(p, shifted) if x >= LOWEST_DOUBLE else 0.0
 
 
@@ -190,7 +190,7 @@ def closest(products: Any, squares: Any, marks: Any, largest: Any) -> None:
         row = products[i]
         exponent = row[0] + marks.offsets[0]
         for j in range(1, products.shape[1]):
-            exponent = _max(exponent, row[j] + marks.offsets[j])
+            exponent = maximum(exponent, row[j] + marks.offsets[j])
         largest[i] = _exp(min(exponent + squares[i] * marks.rate, SINGLE(0)))
 
 
@@ -310,19 +310,19 @@ def _multiply(row: Any, matrix: Any, product: Any) -> None:
         a, b, c, d = row[k], row[k + 1], row[k + 2], row[k + 3]
         one, two, three, four = matrix[k], matrix[k + 1], matrix[k + 2], matrix[k + 3]
         for j in range(len(product)):
-            more = _fma(b, two[j], _fma(a, one[j], product[j]))
-            product[j] = _fma(d, four[j], _fma(c, three[j], more))
+            more = fma(b, two[j], fma(a, one[j], product[j]))
+            product[j] = fma(d, four[j], fma(c, three[j], more))
     for k in range(whole, len(row)):
         a, one = row[k], matrix[k]
         for j in range(len(product)):
-            product[j] = _fma(a, one[j], product[j])
+            product[j] = fma(a, one[j], product[j])
 
 
 @compiled
 def _largest(features: Any) -> Any:
     largest = features[0]
     for j in range(1, len(features)):
-        largest = _max(largest, features[j])
+        largest = maximum(largest, features[j])
     return largest
 
 

@@ -25,9 +25,29 @@ def add_halves(packed: Any, tables: Any, out: Any) -> None:
 
     packed: (n, bytes) uint8; tables: (2 * bytes, 16, columns); out: (n, columns).
     """
+    whole = len(tables) - len(tables) % 4
     for row in range(len(packed)):
-        for half in range(len(tables)):
-            value = packed[row, half // 2] >> np.uint8(4 * (half % 2)) & np.uint8(15)
-            table = tables[half, value]
-            for column in range(len(table)):
-                out[row, column] += table[column]
+        code, added = packed[row], out[row]
+        for half in range(0, whole, 4):  # four at a time, added up in the same order
+            one, two = tables[half, _low(code, half)], tables[half + 1, _high(code, half)]
+            three, four = (
+                tables[half + 2, _low(code, half + 2)],
+                tables[half + 3, _high(code, half + 2)],
+            )
+            for column in range(len(added)):
+                more = added[column] + one[column] + two[column]
+                added[column] = more + three[column] + four[column]
+        for half in range(whole, len(tables), 2):
+            one, two = tables[half, _low(code, half)], tables[half + 1, _high(code, half)]
+            for column in range(len(added)):
+                added[column] = added[column] + one[column] + two[column]
+
+
+@compiled
+def _low(code: Any, half: int) -> Any:
+    return code[half // 2] & np.uint8(15)
+
+
+@compiled
+def _high(code: Any, half: int) -> Any:
+    return code[half // 2] >> np.uint8(4)

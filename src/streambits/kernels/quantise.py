@@ -1,7 +1,8 @@
 """The nearest of 256 centres in every group of axes, for many rows.
 
-Squared distances to all centres are computed in single precision, and bounds of their rounding say
-which centres can be the nearest. Almost always that is one; otherwise double precision decides.
+Which centre is the nearest follows from products with all centres. They are computed in single
+precision, and bounds of their rounding say which centres can be the nearest. Almost always that is
+one; otherwise distances in double precision decide.
 """
 
 from typing import Any, NamedTuple
@@ -10,39 +11,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits.kernels import compiled
+from streambits.kernels.affinity import fma
 
 CENTRES = 256
 UNIT = 2.0**-24  # of rounding, in single precision
-REACH = 1e9  # times the longest centre: values further out are left to double precision
+REACH = 1e9  # of scaled values: those further out are left to double precision
 SINGLE = np.float32
-INDEX = np.int32(CENTRES - 1)  # bits of a key that hold the number of a centre
+ROWS = 64  # at a time: vectors are of rows, so that the best centres so far need no search
+FEW = 12  # rows up to which double precision is as fast
+AT_ONCE = 8  # axes that one pass over the rows takes
 TINY = 1e-37  # below this, single precision has fewer digits
-
-
-class Group(NamedTuple):
-    """The axes [low, high) of a group, its number of centres, and the scale of its centres."""
-
-    low: int
-    high: int
-    centres: int
-    scale: float
 
 
 class Codebooks(NamedTuple):
     """The centres of all groups.
 
     centres: (axes, 256), axis by axis, so that the loop over centres is one of vectors; starts:
-    (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use; narrow:
-    (axes, 256) float32, centres times the scales of their groups, infinite where none is in use;
-    scales: (groups,) powers of two; longest: (groups,) bounds of the scaled centres' lengths.
+    (groups + 1,), where the axes of each group begin; counts: (groups,) centres in use; scales:
+    (groups,) powers of two; longest: (groups,) bounds of the scaled centres' lengths; narrow:
+    (groups, 256, width) float32, scaled centres, zeros beyond the axes of a group; halves:
+    (groups, 256) float32, minus half their squared lengths, minus infinity where none is in use.
     """
 
     centres: Any
     starts: Any
     counts: Any
-    narrow: Any
     scales: Any
     longest: Any
+    narrow: Any
+    halves: Any
+
+
+class Leaders(NamedTuple):
+    """Of some rows: the largest scores, the next ones, and the centres of the largest.
+
+    scores: (2, rows), those with the two centres at hand.
+    """
+
+    best: Any
+    second: Any
+    places: Any
+    scores: Any
 
 
 class WeightedValues(NamedTuple):
@@ -56,19 +65,21 @@ def codebooks(
     centres: NDArray[np.float64], starts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Codebooks:
     """Centres with what `assign` wants to know of them."""
-    groups = len(counts)
-    narrow = np.empty(centres.shape, SINGLE)
+    groups, widest = len(counts), int(np.diff(starts).max(initial=1))
     scales, longest = np.ones(groups), np.zeros(groups)
+    narrow = np.zeros((groups, CENTRES, -(-widest // AT_ONCE) * AT_ONCE), SINGLE)
+    halves = np.full((groups, CENTRES), -np.inf, SINGLE)
     for group in range(groups):
-        own = slice(starts[group], starts[group + 1])
-        largest = np.abs(centres[own]).max(initial=0.0)
+        own = centres[starts[group] : starts[group + 1], : counts[group]]
+        largest = np.abs(own).max(initial=0.0)
         if largest > 0:
             scales[group] = 2.0 ** -np.clip(np.frexp(largest)[1], -500, 500)
-        scaled = centres[own] * scales[group]
-        longest[group] = np.sqrt(np.square(scaled).sum(axis=0).max(initial=0.0))
-        narrow[own] = scaled
-        narrow[own, counts[group] :] = np.inf
-    return Codebooks(centres, starts, counts, narrow, scales, longest)
+        scaled = own * scales[group]
+        squares = np.square(scaled).sum(axis=0)
+        longest[group] = np.sqrt(squares.max(initial=0.0))
+        narrow[group, : counts[group], : len(own)] = scaled.T
+        halves[group, : counts[group]] = -squares / 2
+    return Codebooks(centres, starts, counts, scales, longest, narrow, halves)
 
 
 @compiled
@@ -79,89 +90,112 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     squared distances; codes: (n, groups) uint8, written; doubtful: (n,) bool, set where another
     centre is as near as the error allows.
     """
-    squares = np.empty(CENTRES, SINGLE)
-    bits = squares.view(np.int32)  # numbers that are not negative are ordered as their bits
-    for row in range(values.shape[0]):
+    scaled, lengths = np.zeros((books.narrow.shape[2], ROWS), SINGLE), np.zeros(ROWS)
+    tops, places = np.empty((2, ROWS), SINGLE), np.empty(ROWS, np.int32)
+    leaders = Leaders(tops[0], tops[1], places, np.empty((2, ROWS), SINGLE))
+    squares = np.empty(CENTRES)
+    for start in range(0, len(values), ROWS):
+        some = values[start : start + ROWS]
         for group in range(len(books.counts)):
-            low, high, scale = books.starts[group], books.starts[group + 1], books.scales[group]
-            own = Group(low, high, books.counts[group], scale)
-            length = books.longest[group]
-            for axis in range(low, high):
-                length += abs(values[row, axis]) * scale
-            if length < REACH:
-                _measure(values[row], books.narrow, own, squares)
-                place = _smallest(bits) & INDEX
-                limit = _limit(squares[place], length, high - low, doubt[row] * scale * scale)
-                if _within(squares, limit) == 1:
-                    codes[row, group] = place
-                    continue
+            low, high = books.starts[group], books.starts[group + 1]
+            own, count, scale = books.centres[low:high], books.counts[group], books.scales[group]
+            if len(some) > FEW:
+                _scale(some[:, low:high], scale, scaled, lengths)
+                _lead(scaled, high - low, books.narrow[group], books.halves[group], leaders)
             else:
-                squares[:], limit = SINGLE(0), SINGLE(0)
-            best, place, second = _decided(values[row], books.centres, own, squares, limit)
-            codes[row, group] = place
-            doubtful[row] |= second - best <= doubt[row]
+                lengths[:] = np.inf
+            for place in range(len(some)):
+                row, length = start + place, lengths[place]
+                error = _error(length, books.longest[group], high - low)
+                apart = float(leaders.best[place]) - float(leaders.second[place])
+                if length < REACH and apart > 2 * error + doubt[row] * scale * scale / 2:
+                    codes[row, group] = leaders.places[place]
+                    continue
+                best, code, second = _decided(some[place, low:high], own, count, squares)
+                codes[row, group] = code
+                doubtful[row] |= second - best <= doubt[row]
 
 
 @compiled
-def _measure(values: Any, narrow: Any, group: Any, squares: Any) -> None:
-    """Squared distances in single precision, two axes at a time."""
-    low, high, scale = group.low, group.high, group.scale
-    squares[:] = SINGLE(0)
-    for axis in range(low, high - 1, 2):
-        first, ours = SINGLE(values[axis] * scale), narrow[axis]
-        second, others = SINGLE(values[axis + 1] * scale), narrow[axis + 1]
-        for centre in range(CENTRES):
-            step, other = first - ours[centre], second - others[centre]
-            squares[centre] += step * step + other * other
-    if (high - low) % 2:
-        first, ours = SINGLE(values[high - 1] * scale), narrow[high - 1]
-        for centre in range(CENTRES):
-            step = first - ours[centre]
-            squares[centre] += step * step
+def _scale(values: Any, scale: float, scaled: Any, lengths: Any) -> None:
+    """Write scaled values, axis by axis, zeros beyond the axes, and their absolute sums."""
+    lengths[:] = 0.0
+    scaled[values.shape[1] :] = SINGLE(0)
+    for row in range(len(values)):
+        for axis in range(values.shape[1]):
+            value = values[row, axis] * scale
+            lengths[row] += abs(value)
+            scaled[axis, row] = SINGLE(value)
 
 
 @compiled
-def _smallest(bits: Any) -> Any:
-    """The smallest key: the upper bits of a square, the number of its centre in the lower ones."""
-    smallest = np.int32(2**31 - 1)
-    for centre in range(CENTRES):
-        smallest = min(smallest, (bits[centre] & ~INDEX) | np.int32(centre))
-    return smallest
+def _lead(values: Any, axes: int, narrow: Any, halves: Any, leaders: Any) -> None:
+    """Find the centres with the largest scores, values . centre - |centre|^2 / 2.
 
-
-@compiled
-def _limit(square: float, length: float, axes: int, doubt: float) -> Any:
-    """The largest square, as computed, of a centre that can be the nearest, or as near as doubted.
-
-    square: of any centre, as computed. Both ends of a step are rounded, which moves distances by
-    at most `short`; steps, squares and sums are rounded again, each by a unit.
+    Twice a score is |values|^2 less the squared distance.
     """
-    short, wide = UNIT * length, 1 + (axes + 8) * UNIT
-    reach = np.sqrt((np.sqrt(square) * wide + short) ** 2 + doubt) + short
-    return SINGLE((reach * wide) ** 2 + axes * TINY)
+    best, second, places, scores = leaders
+    best[:], second[:], places[:] = SINGLE(-np.inf), SINGLE(-np.inf), 0
+    one, two = scores[0], scores[1]
+    for centre in range(0, CENTRES, 2):
+        ours, others = narrow[centre], narrow[centre + 1]
+        half, next_half = halves[centre], halves[centre + 1]
+        for row in range(ROWS):
+            first, other = half, next_half
+            for axis in range(AT_ONCE):  # a constant number, so that scores stay in registers
+                first = fma(values[axis, row], ours[axis], first)
+                other = fma(values[axis, row], others[axis], other)
+            one[row], two[row] = first, other
+        for start in range(AT_ONCE, axes, AT_ONCE):
+            _add(values[start:], ours[start:], one)
+            _add(values[start:], others[start:], two)
+        for row in range(ROWS):
+            first, other, top = one[row], two[row], best[row]
+            high, low = (first, other) if first >= other else (other, first)
+            place = np.int32(centre) if first >= other else np.int32(centre + 1)
+            beaten = top if high > top else high
+            beaten = beaten if beaten > low else low
+            second[row] = beaten if beaten > second[row] else second[row]
+            places[row] = place if high > top else places[row]
+            best[row] = high if high > top else top
 
 
 @compiled
-def _within(squares: Any, limit: Any) -> Any:
-    """How many squares are at most the limit."""
-    count = np.int32(0)
-    for centre in range(CENTRES):
-        count += np.int32(squares[centre] <= limit)
-    return count
+def _add(values: Any, centre: Any, scores: Any) -> None:
+    """Add products of more axes to the scores of rows."""
+    for row in range(ROWS):
+        score = scores[row]
+        for axis in range(AT_ONCE):
+            score = fma(values[axis, row], centre[axis], score)
+        scores[row] = score
 
 
 @compiled
-def _decided(
-    values: Any, centres: Any, group: Any, squares: Any, limit: Any
-) -> tuple[float, int, float]:
-    """The nearest of the centres within the limit: its square, its number and the next square."""
+def _error(length: float, longest: float, axes: int) -> float:
+    """A bound of the error of scores of values, whose absolute sum is `length`.
+
+    Half squares are rounded once, values and centres each once, and sums once for every axis; what
+    is padded adds zeros, which rounds nothing.
+    """
+    rounded = (axes + 4) * UNIT * longest * (length + longest / 2)
+    return rounded + (axes + 1) * TINY * (1 + length)
+
+
+@compiled
+def _decided(values: Any, centres: Any, count: int, squares: Any) -> tuple[float, int, float]:
+    """The nearest centre in double precision: its square, its number and the next square.
+
+    squares: (256,), overwritten.
+    """
+    squares[:] = 0.0
+    for axis in range(len(values)):
+        value, own = values[axis], centres[axis]
+        for centre in range(CENTRES):
+            step = value - own[centre]
+            squares[centre] += step * step
     best, place, second = np.inf, 0, np.inf
-    for centre in range(group.centres):
-        if squares[centre] > limit:
-            continue
-        square = 0.0
-        for axis in range(group.low, group.high):
-            square += (values[axis] - centres[axis, centre]) ** 2
+    for centre in range(count):
+        square = squares[centre]
         if square < best:
             best, second, place = square, best, centre
         elif square < second:
