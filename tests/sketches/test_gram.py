@@ -202,3 +202,16 @@ def test_strict_arrays_give_the_same_directions_from_the_last():
     there = gram_of(strict.asarray(rows), like=strict.asarray(rows)).directions_near(last)
     assert np.allclose(np.asarray(there.energies), here.energies)
     assert np.allclose(np.asarray(there.vectors), here.vectors)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 20, 70])
+@pytest.mark.parametrize("seed", range(6))
+def test_eigenvalues_above_a_bound_are_counted(size, seed):
+    rng = np.random.default_rng([size, seed])
+    matrix = rng.standard_normal((size, size))
+    matrix = matrix @ matrix.T if seed % 2 else matrix + matrix.T
+    if seed % 3 == 0:
+        np.fill_diagonal(matrix, 0.0)  # so that there are blocks of two
+    values = np.linalg.eigvalsh(matrix)
+    for bound in (-1.0, 0.0123, float(np.median(values)) + 1e-3):
+        assert _count_above(matrix, bound) == (values > bound).sum()

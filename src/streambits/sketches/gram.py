@@ -306,10 +306,11 @@ def _count_above(matrix: Array, bound: float) -> int:
     if not is_numpy_array(matrix):
         values = array_namespace(matrix).linalg.eigvalsh(matrix)
         return int((to_numpy(values) > bound).sum())
-    _, blocks, _ = scipy.linalg.ldl(matrix - bound * np.eye(len(matrix)))
-    pairs = np.diagonal(blocks, 1) != 0
-    alone = ~(np.append(pairs, False) | np.append(False, pairs))
-    return int(pairs.sum() + (np.diagonal(blocks)[alone] > 0).sum())
+    shifted = np.array(matrix, order="F")
+    np.fill_diagonal(shifted, np.diagonal(shifted) - bound)
+    factors, pivots, _ = scipy.linalg.lapack.dsytrf(shifted, lower=1, overwrite_a=1)
+    alone = pivots > 0  # or negative, twice for each block of two
+    return int((~alone).sum() // 2 + (np.diagonal(factors)[alone] > 0).sum())
 
 
 def _leading(matrix: Array, count: int) -> tuple[Array, Array]:
