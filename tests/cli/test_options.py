@@ -10,6 +10,7 @@ import typer
 import streambits as sb
 from streambits.cli import app as cli
 from streambits.cli.config import options_of
+from streambits.cli.options import PACE, ROWS_THERE, JobOptions
 from streambits.methods.settings import Settings
 
 TUNED = {
@@ -148,3 +149,9 @@ def test_an_epsilon_of_next_to_nothing(command, job, tmp_path):
     assert command(*job("learn"), "--method", "osh", "--epsilon", "1e-9").code == 0
     model = sb.load(tmp_path / "learn" / "model.safetensors")
     assert model.nbytes < 2**20
+
+
+def test_a_job_on_a_device_commits_more_rarely_unless_it_is_told():
+    assert JobOptions().pace == PACE
+    assert JobOptions(device="cpu").pace.rows == ROWS_THERE > PACE.rows
+    assert JobOptions(device="cpu", commit_rows=500).pace.rows == 500

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from streambits.errors import RankError
 from streambits.sketches import Gram
-from streambits.sketches.gram import single_suffices
+from streambits.sketches.gram import _count_above, single_suffices
 
 
 def scatter(rows):

@@ -20,6 +20,7 @@ from streambits.jobs.job import Pace
 from streambits.methods.settings import Settings
 
 PACE = Pace()
+ROWS_THERE = 16 * PACE.rows  # between two commits of a job on a device
 
 Sources = Annotated[
     list[str],
@@ -80,7 +81,11 @@ class JobOptions:
         choices=("refuse", "accept"),
     )
     skip_bad: bool = _option(False, "Put bad rows aside, in a file, instead of stopping.")
-    commit_rows: int = _option(PACE.rows, "Largest number of rows between two commits.", least=1)
+    commit_rows: int = _option(
+        PACE.rows,
+        "Largest number of rows between two commits; with --device 16 times as many by default.",
+        least=1,
+    )
     commit_seconds: float = _option(
         PACE.seconds, "Largest number of seconds between two commits.", least=0.01
     )
@@ -98,8 +103,13 @@ class JobOptions:
 
     @property
     def pace(self) -> Pace:
-        """How often the job commits."""
-        return Pace(self.commit_rows, self.commit_seconds)
+        """How often the job commits.
+
+        On a device more rows wait to be learned, and all of them are in a checkpoint; so it commits
+        more rarely there, unless it was told how often.
+        """
+        usual = self.device is not None and self.commit_rows == PACE.rows
+        return Pace(ROWS_THERE if usual else self.commit_rows, self.commit_seconds)
 
     def open(self, sources: list[str]) -> Source:
         """Open the source of the job."""
