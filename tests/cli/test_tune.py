@@ -86,7 +86,7 @@ def test_a_number_of_bytes(command, source, *, tmp_path, monkeypatch, more):
 
 
 def test_bytes_for_people(command, source):
-    few = ("--bytes", 4, "--seconds", 0.1, "--sample", 400, "--n-landmarks", 40)
+    few = ("--bytes", 4, "--seconds", 3, "--sample", 400, "--n-landmarks", 40)
     text = " ".join(command("tune", source, *few).out.split())
     assert "16 + 2 B" in text
     assert "should rank candidates: " in text

@@ -64,9 +64,15 @@ def test_online_uses_the_current_v(rows, literal):
 @pytest.mark.parametrize("paper", [True, False])
 def test_online_space_does_not_grow(rows, paper):
     """'small space usage of O(l m)': nothing is kept of the points that went by."""
+
+    def online(learner):
+        batches = (rows[i : i + 50] for i in range(0, 1000, 50))
+        return sb.encode_online(learner, batches, refresh=200)
+
+    list(online(sb.ssbc(rows[:50], 8, paper=paper)))  # threads keep memory for blocks
     learner = sb.ssbc(rows[:50], 8, paper=paper)
     before = learner.nbytes
-    results = sb.encode_online(learner, (rows[i : i + 50] for i in range(0, 1000, 50)), refresh=200)
+    results = online(learner)
     tracemalloc.start()
     held = [tracemalloc.get_traced_memory()[0] for _ in results]
     tracemalloc.stop()
