@@ -277,17 +277,18 @@ _scratch = local()
 
 
 def scratch(name: str, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
-    """Return an array of this thread, of any content, until its next call with the same name.
+    """Return an array of this thread, of any content, until the next call for the same one.
 
     New memory costs more than most passes over it: the system clears it page by page. Arrays above
     `MOST_SCRATCH` bytes are not kept.
     """
-    size = shape[0] * shape[1]
-    held: NDArray[Any] | None = _scratch.__dict__.get(name)
-    if held is None or held.size < size or held.dtype != dtype:
+    size, key = shape[0] * shape[1], (name, dtype)
+    kept: dict[Any, NDArray[Any]] = _scratch.__dict__
+    held = kept.get(key)
+    if held is None or held.size < size:
         held = np.empty(size, dtype)
         if held.nbytes <= MOST_SCRATCH:
-            _scratch.__dict__[name] = held
+            kept[key] = held
     return held[:size].reshape(shape)
 
 

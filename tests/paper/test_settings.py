@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from paper import datasets
@@ -69,13 +70,14 @@ def test_online_space_does_not_grow(rows, paper):
         batches = (rows[i : i + 50] for i in range(0, 1000, 50))
         return sb.encode_online(learner, batches, refresh=200)
 
-    list(online(sb.ssbc(rows[:50], 8, paper=paper)))  # threads keep memory for blocks
-    learner = sb.ssbc(rows[:50], 8, paper=paper)
-    before = learner.nbytes
-    results = online(learner)
-    tracemalloc.start()
-    held = [tracemalloc.get_traced_memory()[0] for _ in results]
-    tracemalloc.stop()
+    with threadpool_limits(1):
+        list(online(sb.ssbc(rows[:50], 8, paper=paper)))  # a thread keeps memory for its blocks
+        learner = sb.ssbc(rows[:50], 8, paper=paper)
+        before = learner.nbytes
+        results = online(learner)
+        tracemalloc.start()
+        held = [tracemalloc.get_traced_memory()[0] for _ in results]
+        tracemalloc.stop()
     assert learner.nbytes == before
     assert held[-1] - held[4] < 10_000  # fifteen batches of rows are 36,000 bytes
 
