@@ -91,11 +91,11 @@ class HammingIndex:
         self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
     ) -> None:
         self.bits = as_bits(bits, least=1 if refine == 0 else 0)
-        self.strategy = (
-            strategy if is_device(strategy) else as_choice(strategy, "strategy", STRATEGIES)
-        )
         if is_device(strategy):
             on_device(strategy)  # or raise before anything else
+        else:
+            as_choice(strategy, "strategy", STRATEGIES)
+        self.strategy = strategy
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
         self._held = Snapshot(self.bits, self.strategy, refine)
