@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from paper import datasets
 from paper.datasets import Rows
-from streambits.jobs.work import Online
+from streambits.jobs.work import Change, Online
 from streambits.methods.settings import Settings
-from streambits.model.batches import CodeBatch
+from streambits.model.batches import RowBatch
 
 BITS, SPARE, LENGTH, CHUNK = 64, 500, 60_000, 8192
 DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")
@@ -22,15 +22,15 @@ DATA, ORDERS = ("uniform", "covtype", "mnist"), ("shuffled", "sorted")
 
 def given_out(work: Online, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Ids and codes of the last epoch, as `streambits online` gives them."""
-    coded: list[CodeBatch] = []
+    coded: list[Change] = []
     for start in range(0, len(rows), CHUNK):
         some = rows[start : start + CHUNK]
-        coded += work.process(np.arange(start, start + len(some)), some)
-    last = [
-        part for part in (*coded, *work.finish()) if part.codes.epoch == work.coders.newest.epoch
-    ]
+        coded += work.process(RowBatch(np.arange(start, start + len(some)), some))
+    newest = work.coders.newest.epoch
+    coded += work.finish()
+    last = [part for part in coded if part.codes and part.codes.epoch == newest]
     ids = np.concatenate([part.ids for part in last])
-    return ids, np.concatenate([part.codes.unpack() for part in last])
+    return ids, np.concatenate([part.codes.unpack() for part in last if part.codes])
 
 
 def compare(name: str, order: str) -> str:

@@ -56,10 +56,10 @@ class Watched(Online):
         super().__init__(settings)
         self._entered, self._batches = entered, 0
 
-    def process(self, ids, rows):
+    def process(self, batch):
         self._batches += 1
         self._entered.on = FIRST <= self._batches < LAST
-        yield from super().process(ids, rows)
+        yield from super().process(batch)
 
 
 def test_files_that_a_row_passes(entered, tmp_path, monkeypatch):

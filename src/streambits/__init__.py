@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streambits.evaluation.evaluate import evaluate
     from streambits.io.codes import open_codes
     from streambits.jobs.describe import describe
+    from streambits.jobs.search import open_searcher as open  # noqa: A004 - sb.open
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "features",
     "load",
     "methods",
+    "open",
     "open_codes",
     "reencode",
     "rerank",
@@ -65,6 +67,7 @@ _LATER = {  # imported when they are first used: nothing else needs what they im
     "checks": "streambits.checks",
     "describe": "streambits.jobs.describe:describe",
     "evaluate": "streambits.evaluation.evaluate:evaluate",
+    "open": "streambits.jobs.search:open_searcher",
     "open_codes": "streambits.io.codes:open_codes",
 }
 

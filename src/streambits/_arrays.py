@@ -7,7 +7,9 @@ device and precision of the part that uses them.
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 from array_api_compat import (
@@ -27,12 +29,22 @@ LARGEST = 1e150  # what double precision can square, and sum
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 LAST_ID = int(np.iinfo(np.int64).max)
 
+TEXT: Any = np.dtypes.StringDType()
+
+Ids = NDArray[Any]
+"""Ids: whole numbers of 64 bits, or texts (NumPy's StringDType)."""
+
+NO_IDS: Ids = np.empty(0, np.int64)
+
 Array = Any
 """An array of any library; the standard has no static type for it yet."""
 
 __all__ = [
+    "NO_IDS",
+    "TEXT",
     "Array",
     "CheckedRows",
+    "Ids",
     "array_namespace",
     "as_choice",
     "as_count",
@@ -42,6 +54,7 @@ __all__ = [
     "as_seed",
     "beside",
     "blocks",
+    "concat_ids",
     "device",
     "double",
     "is_array_api_obj",
@@ -414,43 +427,63 @@ def as_seed(seed: object) -> int:
     return as_count(seed, "seed", least=0)
 
 
-def as_ids(values: Any, name: str = "ids") -> NDArray[np.int64]:
-    """Check ids.
+def as_ids(values: Any, name: str = "ids") -> Ids:
+    """Check ids: whole numbers of 64 bits, or texts.
 
     Parameters
     ----------
-    values : array-like of whole numbers
-        A single number is one id.
+    values : array-like of whole numbers or of texts
+        A single one is one id. UUIDs are texts.
     name : str
         For messages.
 
     Returns
     -------
-    array of shape (n,), int64
+    array of shape (n,), int64 or NumPy's StringDType
 
     Raises
     ------
     InputError
-        If they are not whole numbers of 64 bits in one dimension.
+        If they are neither, or not in one dimension.
 
     Examples
     --------
-    >>> as_ids([3, -1]).tolist(), as_ids(5).tolist()
-    ([3, -1], [5])
+    >>> as_ids([3, -1]).tolist(), as_ids(5).tolist(), as_ids(["a", "b"]).tolist()
+    ([3, -1], [5], ['a', 'b'])
     """
     array = np.atleast_1d(_as_id_array(values, name))
     if array.ndim != 1:
         raise InputError(f"{name} must be one-dimensional, one per code; got shape {array.shape}")
+    if array.dtype.kind in "TUO":
+        texts = [str(v) if isinstance(v, UUID) else v for v in array.tolist()]
+        wrong = [v for v in texts if not isinstance(v, str) or not v]
+        if not wrong:
+            return np.array(texts, TEXT) if texts or array.dtype.kind == "T" else NO_IDS
+        if array.dtype.kind != "O" or any(isinstance(v, str) for v in texts):
+            raise InputError(f"{name} has {wrong[0]!r} among texts; each must be a text, not empty")
     if array.size == 0:
-        return np.empty(0, np.int64)
+        return NO_IDS
     if array.dtype.kind not in "iu":
         raise InputError(
             f"{name} have the type {array.dtype}, the first is {array[0]!r}; they must be whole "
-            f"numbers of 64 bits: convert them, for example with astype('int64')"
+            f"numbers of 64 bits or texts: convert them, for example with astype('int64')"
         )
     if array.dtype == np.uint64 and int(array.max()) > LAST_ID:
         raise InputError(f"{name} has {array.max()}, above {LAST_ID}: view them as int64 instead")
     return array.astype(np.int64, copy=False)
+
+
+def concat_ids(parts: Iterable[Ids]) -> Ids:
+    """All ids of some arrays, which must be of one kind; those without ids are of any.
+
+    >>> concat_ids([as_ids([]), as_ids(["a"]), as_ids(["b"])]).tolist()
+    ['a', 'b']
+    """
+    some = [part for part in parts if len(part)]
+    if len({part.dtype.kind for part in some}) > 1:
+        first, other = (next(p[0] for p in some if p.dtype.kind == kind) for kind in "iT")
+        raise InputError(f"ids are whole numbers ({first}) and texts ({other!r}): use one kind")
+    return np.concatenate(some) if some else NO_IDS
 
 
 def _as_id_array(values: Any, name: str) -> NDArray[Any]:
@@ -458,6 +491,8 @@ def _as_id_array(values: Any, name: str) -> NDArray[Any]:
         return np.asarray(to_numpy(values))
     if isinstance(values, list | tuple) and bool in set(map(type, values)):
         raise InputError(f"{name} contain truth values; they must be whole numbers of 64 bits")
+    if isinstance(values, list | tuple) and any(isinstance(v, str | UUID) for v in values):
+        return np.array(values, object)  # or NumPy makes texts of numbers among them
     try:
         return np.asarray(values)
     except (ValueError, OverflowError) as error:

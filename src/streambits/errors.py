@@ -14,6 +14,10 @@ class InputError(StreambitsError, ValueError):
     """Rows or a parameter that cannot be used."""
 
 
+class ReachError(InputError):
+    """Most rows are so far from what was learned that the model cannot tell them apart."""
+
+
 class RankError(InputError):
     """More bits were asked for than the data have independent directions."""
 
@@ -32,6 +36,10 @@ class ForkError(StreambitsError, RuntimeError):
 
 class StorageError(StreambitsError, ValueError):
     """A file is cut off, of something else, or of a newer format."""
+
+
+class ChangedError(StorageError):
+    """Files were exchanged while they were read: read them again."""
 
 
 class UnreachableError(StreambitsError, ConnectionError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, CheckedRows, as_count, as_rows, to_numpy
+from streambits._arrays import Array, CheckedRows, Ids, as_count, as_rows, concat_ids, to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
 from streambits.index import HammingIndex
@@ -315,22 +315,22 @@ def reencode(coder: Coder, source: Iterable[Any], index: HammingIndex) -> None:
     Codes cannot be computed from other codes, which hold too little. Memory: the new codes.
     """
     coded = [CodeBatch(batch.ids, coder.encode(batch.rows)) for batch in batches(source)]
-    ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in coded)])
-    old = [part.ids for part in index.items() if part.codes.epoch != coder.epoch]
-    _check_same(ids, np.concatenate([np.empty(0, np.int64), *old]), index)
+    ids = concat_ids(part.ids for part in coded)
+    old = concat_ids(part.ids for part in index.items() if part.codes.epoch != coder.epoch)
+    _check_same(ids, old, index)
     for part in coded:
         index.update(part.codes, part.ids)
 
 
-def _check_same(ids: NDArray[np.int64], old: NDArray[np.int64], index: HammingIndex) -> None:
+def _check_same(ids: Ids, old: Ids, index: HammingIndex) -> None:
     """The source has every old id, once, and none that the index does not know."""
     unique, counts = np.unique(ids, return_counts=True)
-    missing = np.setdiff1d(old, unique)
-    unknown = [i for i in np.setdiff1d(unique, old).tolist() if i not in index]
+    unknown = unique[~index.has(unique)]  # or they are of another kind, and refused
     if (counts > 1).any():
         raise InputError(f"the source has the id {unique[counts > 1][0]} more than once")
-    if unknown:
+    if len(unknown):
         raise InputError(f"the source has the id {unknown[0]}, which is not in the index: add it")
+    missing = np.setdiff1d(old, unique.astype(old.dtype))  # one of them may have no ids, nor a kind
     if len(missing):
         raise InputError(
             f"the source lacks {len(missing)} of the index's rows, among them the id {missing[0]}: "

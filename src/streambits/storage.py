@@ -197,6 +197,11 @@ def opened(path: str | Path) -> Saved:
         As for `load`.
     """
     path = Path(path)
+    if path.is_dir():
+        raise StorageError(
+            f"{path} is a folder, and a model is a file: streambits.open opens the folder of a job "
+            f"or codes to search them, and a job's model is model.safetensors in it"
+        )
     with _reading(path) as file:
         head = _read_head(file, path)
         mapped = head.model.get("kind") == HammingIndex.__name__

@@ -24,20 +24,30 @@ class Mine:
     def __init__(self, table, like=CODES):
         self.table, self.waiting, self.like = table, [], like
 
-    def write(self, ids, codes):
+    def write(self, ids, codes, _payload=None):
         ids = np.asarray(ids)
         fits = (codes.bits, codes.refine) == (self.like.bits, self.like.refine)
         if len(ids) != len(codes) or not fits or ids.dtype.kind != "i":
             raise InputError("that does not fit")
         self.waiting += list(zip(ids.tolist(), codes))
 
+    def remove(self, ids):
+        self.waiting += [(key, None) for key in np.asarray(ids).tolist()]
+
     def commit(self):
         for key, code in self.waiting:
             self.table[key] = code
+            if code is None:
+                del self.table[key]
         self.waiting = []
 
     def close(self):
         self.commit()
+
+
+class Clinging(Mine):
+    def remove(self, ids):
+        """What is there stays."""
 
 
 class Nameless(Mine):
@@ -88,7 +98,7 @@ class Lossy(Mine):
 
 
 class Lenient(Mine):
-    def write(self, ids, codes):
+    def write(self, ids, codes, _payload=None):
         if codes.bits == 12:
             count = min(len(ids), len(codes))
             super().write(np.asarray(ids).astype(int)[:count], codes[:count])
@@ -116,7 +126,7 @@ class Coarse(Mine):
 class Mixing(Mine):
     """Takes codes of any refinement, to which others do not compare."""
 
-    def write(self, ids, codes):
+    def write(self, ids, codes, _payload=None):
         self.like = codes if codes.bits == self.like.bits else self.like
         super().write(ids, codes)
 
@@ -124,7 +134,7 @@ class Mixing(Mine):
 class Hasty(Mine):
     """Refuses codes of another refinement when it has written them."""
 
-    def write(self, ids, codes):
+    def write(self, ids, codes, _payload=None):
         if codes.refine != self.like.refine:
             self.waiting += list(zip(ids.tolist(), codes))
         super().write(ids, codes)
@@ -175,6 +185,7 @@ def test_a_sink_of_ones_own_passes(codes):
         (FirstWins, "check_replaced: after ids came again: expected id"),
         (Ageless, "check_epochs: with two epochs: expected id"),
         (Lossy, "check_killed: after being killed four times: expected 80 ids, got"),
+        (Clinging, "check_removed: after removals: expected 75 ids, got 80"),
         (Lenient, "check_sink_refusals: codes of another length: expected InputError"),
         (Overwriting, "check_sink_refusals: a new job where codes are: expected StreambitsError"),
     ],

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
+from streambits._arrays import as_ids
 from streambits.checks._compare import run_checks
 from streambits.checks.sources import CHECKS
 from streambits.errors import InputError
-from streambits.model.batches import Reject, RowBatch
+from streambits.model.batches import Reject, Removals, RowBatch
 
 ROWS = np.arange(40.0).reshape(20, 2)
 
 
 class Plain:
-    """Rows of an array, 6 per batch; row 3 is bad."""
+    """Rows of an array, 6 per batch; row 3 is bad, row 8 removes the id 7."""
 
     name = "plain"
     length = 20
@@ -24,9 +25,12 @@ class Plain:
         if offset is not None and not isinstance(offset, int):
             raise InputError(f"{offset!r} is not an offset")
         for start in range(offset or 0, 20, 6):
-            places = np.array([i for i in range(start, min(start + 6, 20)) if i != 3])
-            rejects = (Reject("row 3", "it is bad"),) if start <= 3 < start + 6 else ()
-            yield RowBatch(places, ROWS[places], min(start + 6, 20), rejects)
+            end = min(start + 6, 20)
+            places = np.array([i for i in range(start, end) if i not in (3, 8)])
+            rejects = (Reject("row 3", "it is bad"),) if start <= 3 < end else ()
+            gone = Removals(np.array([7]), np.array([8 - start])) if start <= 8 < end else None
+            kept = np.array([[str(place)] for place in places], object)
+            yield RowBatch(places, ROWS[places], end, rejects, gone, kept)
 
 
 class Changes(Plain):
@@ -40,6 +44,57 @@ class Changes(Plain):
 class SmallIds(Changes):
     def change(self, batch, _):
         return batch._replace(ids=batch.ids.astype(np.int32))
+
+
+class TwoKinds(Changes):
+    def change(self, batch, number):
+        return batch._replace(ids=as_ids([str(i) for i in batch.ids]) if number else batch.ids)
+
+
+class RemovesOutside(Changes):
+    def change(self, batch, _):
+        gone = batch.removals
+        return batch._replace(removals=gone and gone._replace(at=gone.at + 9))
+
+
+class RemovesOtherKind(Changes):
+    def change(self, batch, _):
+        gone = batch.removals
+        return batch._replace(removals=gone and gone._replace(ids=as_ids(["7"])))
+
+
+class KeepsNumbers(Changes):
+    def change(self, batch, _):
+        return batch._replace(payload=batch.ids[:, None].astype(object))
+
+
+class LosesPayload(Changes):
+    def change(self, batch, number):
+        return batch._replace(payload=None if number else batch.payload)
+
+
+class ForgetsRemovals(Plain):
+    def read(self, offset=None):
+        for batch in super().read(offset):
+            yield batch._replace(removals=None if offset else batch.removals)
+
+
+class ForgetsPayload(Plain):
+    def read(self, offset=None):
+        for batch in super().read(offset):
+            kept = np.full_like(batch.payload, None) if offset else batch.payload
+            yield batch._replace(payload=kept)
+
+
+class RemovesLater(Plain):
+    """From an offset, the removal comes after a row that it came before."""
+
+    def read(self, offset=None):
+        for batch in super().read(offset):
+            ids = np.where(batch.ids == 9, 7, batch.ids)
+            gone = batch.removals
+            gone = gone and (gone._replace(at=gone.at + 1) if offset else gone)
+            yield batch._replace(ids=ids, removals=gone)
 
 
 class Wider(Changes):
@@ -97,7 +152,8 @@ class Shuffles(Changes):
     def change(self, batch, _):
         Shuffles.seed += 1
         order = np.random.default_rng(Shuffles.seed).permutation(len(batch.rows))
-        return batch._replace(ids=batch.ids[order], rows=batch.rows[order])
+        changed = {name: getattr(batch, name)[order] for name in ("ids", "rows", "payload")}
+        return batch._replace(**changed)
 
 
 class OneBuffer(Plain):
@@ -139,7 +195,8 @@ class Hoards(Changes):
 class OneBatch(Plain):
     def read(self, offset=None):
         list(super().read(offset))
-        yield RowBatch(np.arange(20), ROWS, 20)
+        gone = Removals(np.array([7]), np.array([8]))
+        yield RowBatch(np.arange(19), ROWS[:19], 20, (), gone)
 
 
 class TakesAnything(Plain):
@@ -175,6 +232,14 @@ class Forgets(Plain):
 
 BROKEN = {
     SmallIds: "check_shape: expected ids in int64",
+    TwoKinds: "check_shape: expected ids of one kind",
+    RemovesOutside: "check_removals: expected places in order",
+    RemovesOtherKind: "check_removals: expected removals and rows with ids of one kind",
+    KeepsNumbers: "check_payload: expected texts or None",
+    LosesPayload: "check_payload: expected a payload of one width",
+    ForgetsRemovals: "check_offsets: expected the same removals",
+    ForgetsPayload: "check_offsets: expected the same payload",
+    RemovesLater: "check_offsets: expected the same ids to be left",
     Wider: "check_shape: expected rows of one width",
     Sideways: "check_shape: expected rows in the order of C",
     Whole: "check_shape: expected floating rows",

@@ -118,6 +118,7 @@ def check_method(name, rows):
     check_learner(lambda: METHODS[name](rows[:40]), rows, skip=skip)
 
 
+@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")  # e2lsh has few codes
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n == "ssbc as printed" else []) for n in METHODS],

@@ -1,5 +1,6 @@
-"""Every command of docs/first-hour.md, in order, against a PostgreSQL of our own."""
+"""Every command of docs/first-hour.md and docs/jobs.md, in order, with a PostgreSQL of our own."""
 
+import json
 import os
 import re
 import subprocess
@@ -59,6 +60,19 @@ def test_every_command_of_the_first_hour(tmp_path, database):
     answers = [run(*block, tmp_path, database) for block in blocks]
     [answer] = [answer for answer in answers if isinstance(answer, list) and answer]
     assert answer == nearest(tmp_path)
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_on_jobs(tmp_path):
+    blocks = BLOCK.findall((ROOT / "docs" / "jobs.md").read_text())
+    assert {language for language, _ in blocks} == {"python", "sh"}
+    said = [run(*block, tmp_path, "") for block in blocks]
+    [found] = [text for text in said if '"query": 0' in text and '"code"' not in text]
+    ids = [json.loads(line)["ids"] for line in found.splitlines()]
+    assert [names[0] for names in ids] == ["doc-0", "doc-1", "doc-2"]
+    assert sb.load(tmp_path / "merged.safetensors").seen == 11_000
+    assert len(sb.open(tmp_path / "job")) == 9000
+    assert len(sb.open(tmp_path / "docs")) == 5999
 
 
 def nearest(folder):

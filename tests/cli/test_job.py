@@ -36,7 +36,7 @@ def test_a_database_is_waited_for_as_long_as_told(
     )
     assert done.code == 0, done.err
     made_by = storage.digest(tmp_path / "model.safetensors") if verb == "encode" else None
-    options = {"refine": 0, "retry_seconds": retry_seconds, "made_by": made_by}
+    options = {"refine": 0, "keep": (), "retry_seconds": retry_seconds, "made_by": made_by}
     assert opened == [(target, options)]
 
 

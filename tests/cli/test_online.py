@@ -44,6 +44,8 @@ def test_a_job(command, rows_file, tmp_path):
         "new_rows": 999,
         "bytes": 999 * 8 * 8,
         "rejects": 1,
+        "removed": 0,
+        "waiting": 0,
         "out_of_reach": 0,
         "epoch": 0,
         "certificate": 0,

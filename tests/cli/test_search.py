@@ -33,20 +33,22 @@ def as_lines(hits):
 
 
 def test_all_epochs_on_one_scale(command, job, asked, rows):
-    done = command("search", job, "--query", asked, "-k", 4)
-    coders = sb.load(job / "coders.safetensors")
-    hits = coders.search(open_codes(job / "codes").index(), rows[:3], 4)
-    assert done.lines == as_lines(hits)
-    assert "searching 5,000 codes" in done.err
+    coders, index = sb.load(job / "coders.safetensors"), open_codes(job / "codes").index()
+    for options, real in (([], True), (["--real"], True), (["--no-real"], False)):
+        done = command("search", job, "--query", asked, "-k", 4, *options)
+        assert done.lines == as_lines(coders.search(index, rows[:3], 4, real=real))
+        assert "searching 5,000 codes" in done.err
 
 
 def test_by_an_index_and_a_model_beside_it(command, one_epoch, asked, tmp_path, rows):
     shutil.copy(one_epoch / "model.safetensors", tmp_path)
     command("index", one_epoch, "--out", tmp_path / "index.safetensors")
-    done = command("search", tmp_path / "index.safetensors", "--query", asked, "--k", 2)
+    ask = ("search", tmp_path / "index.safetensors", "--query", asked, "--k", 2)
     coder = sb.load(one_epoch / "model.safetensors").coder()
-    hits = open_codes(one_epoch / "codes").index().search(coder.encode(rows[:3]), 2)
-    assert done.lines == as_lines(hits)
+    index = open_codes(one_epoch / "codes").index()
+    hits = index.search({1: coder.project(rows[:3])}, 2)
+    assert command(*ask).lines == as_lines(hits)
+    assert command(*ask, "--no-real").lines == as_lines(index.search(coder.encode(rows[:3]), 2))
 
 
 def test_real_values(command, one_epoch, asked, rows):
@@ -175,7 +177,6 @@ def test_ids_in_files(command, job, asked, tmp_path):
 def test_models_that_do_not_fit(fails, job, asked, tmp_path, train):
     ask = ("search", job, "--query", asked)
     assert "knows only epoch 1" in fails(*ask, "--model", job / "model.safetensors")
-    assert "on no common scale" in fails(*ask, "--real")
     sb.save(sb.ssbc(train, 12).coder(), tmp_path / "short.safetensors")
     assert "codes of 16 bits, and the model" in fails(
         *ask, "--model", tmp_path / "short.safetensors"

@@ -8,7 +8,15 @@ from scipy.spatial.distance import cdist
 from sklearn.isotonic import IsotonicRegression
 
 from streambits import Codes
-from streambits.epochs.calibration import Calibration, distance_curve, query_scales, smoothed
+from streambits.epochs.calibration import (
+    SHARES,
+    Calibration,
+    RealCalibration,
+    distance_curve,
+    query_scales,
+    shares,
+    smoothed,
+)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40), st.integers(1, 20))
@@ -61,6 +69,40 @@ def test_a_scale_rises_and_is_close_to_true_distances(dtype):
     true = cdist(asked.astype(float), known.astype(float))
     assert np.corrcoef(guess.ravel(), true.ravel())[0, 1] > 0.6
     assert abs(np.median(guess / true) - 1) < 0.1
+
+
+@given(st.integers(0, 2**32), st.integers(1, 70), st.floats(1e-30, 1e30))
+def test_shares_are_parts_of_what_all_bits_cost(seed, bits, size):
+    rng = np.random.default_rng(seed)
+    codes = Codes.from_bits(rng.random((9, bits)) > 0.5)
+    values = size * rng.standard_normal((5, bits))
+    values[0] = 0
+    found = shares(values, codes)
+    differ = codes.unpack()[None] != (values > 0)[:, None]
+    costs = (np.abs(values)[:, None] * differ).sum(axis=2)
+    expected = SHARES * costs[1:] / np.abs(values[1:]).sum(axis=1)[:, None]
+    assert np.abs(found[1:] - expected).max() < 0.51
+    assert len(set(found[0].tolist())) == 1  # a query of zeros is as near to all
+
+
+def test_a_real_scale_rises_and_is_closer_to_true_distances():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((800, 8))
+    planes = rng.standard_normal((8, 32))
+    values, known, asked = rows @ planes, rows[:700], rows[700:]
+    codes = Codes.from_bits(values > 0)
+    sample = Calibration(known, codes[:700])
+    scale = RealCalibration(sample, values[:700])(asked, values[700:])
+    assert scale.shape == (100, SHARES + 1)
+    assert (np.diff(scale) > 0).all()
+    near = shares(values[700:], codes[:700]).astype(int)
+    plain = np.take_along_axis(
+        sample(asked, codes[700:]), codes[700:].hamming(codes[:700]).astype(int), axis=1
+    )
+    guess, true = np.take_along_axis(scale, near, axis=1), cdist(asked, known)
+    assert abs(np.median(guess / true) - 1) < 0.05
+    error, other = (np.abs(np.log(one / true)).mean() for one in (guess, plain))
+    assert error < 0.95 * other
 
 
 def test_outliers_with_equal_codes_do_not_decide_what_is_near():

@@ -2,6 +2,7 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from forks import in_child
@@ -67,12 +68,14 @@ def test_hits_of_all_epochs_are_on_one_scale():
     def recall(hits):
         return np.mean([np.isin(n, f).mean() for n, f in zip(nearest, hits.ids, strict=True)])
 
-    hits = coders.search(index, queries, 100)
-    assert recall(hits) > 0.8
-    assert recall(hits) > recall(index.search(coders.encode(queries), 100)) + 0.02
-    assert (np.diff(hits.distances, axis=1) >= 0).all()
-    far = np.take_along_axis(true, hits.ids, axis=1)
-    assert np.abs(hits.distances - far).mean() < 0.5 * true.std()
+    plain = recall(index.search(coders.encode(queries), 100))
+    for real in (False, True):
+        hits = coders.search(index, queries, 100, real=real)
+        assert recall(hits) > 0.8
+        assert recall(hits) > plain + 0.02
+        assert (np.diff(hits.distances, axis=1) >= 0).all()
+        far = np.take_along_axis(true, hits.ids, axis=1)
+        assert np.abs(hits.distances - far).mean() < 0.5 * true.std()
 
 
 def test_scales_rise_and_belong_to_each_query(streamed):
@@ -85,6 +88,68 @@ def test_scales_rise_and_belong_to_each_query(streamed):
     assert scales[0][0, 5] < scales[0][-1, 5]  # the last query is far from the first epoch
 
 
+def brute_force(coders, index, queries, k):
+    """Every code by every query: what it costs, translated by the scale of its epoch."""
+    values = coders.project(queries)
+    scales = coders.scales(queries, values)
+    found = [[] for _ in queries]
+    for ids, codes in index.items():
+        bits = codes.unpack()
+        for q, (row, scale) in enumerate(
+            zip(values[codes.epoch], scales[codes.epoch], strict=True)
+        ):
+            sizes = np.abs(np.asarray(row, np.float64))
+            cost = (np.where(bits != (np.asarray(row) > 0), sizes, 0)).sum(axis=1)
+            far = np.interp(cost / sizes.sum(), np.linspace(0, 1, len(scale)), scale)
+            found[q] += zip(far.tolist(), ids.tolist(), strict=True)
+    return [sorted(one)[:k] for one in found]
+
+
+@pytest.mark.parametrize("allowed", [None, 3])
+def test_real_valued_hits_over_epochs_are_those_of_brute_force(streamed, allowed):
+    _, coders, index, rows = streamed
+    queries, k = rows[7::400], 9
+    allow = None if allowed is None else np.arange(0, 4000, allowed)
+    among = index
+    if allow is not None:
+        among = sb.HammingIndex(32)
+        for ids, codes in index.items():
+            among.add(codes[np.isin(ids, allow)], ids[np.isin(ids, allow)])
+    hits = coders.search(index, queries, k, real=True, allow=allow)
+    expected = brute_force(coders, among, queries, k)
+    far = np.array([[one[0] for one in each] for each in expected])
+    assert len(index.epochs) > 2
+    assert np.allclose(hits.distances, far, rtol=1e-9)
+    assert np.mean(hits.ids == [[one[1] for one in each] for each in expected]) > 0.99  # ties
+
+
+def test_real_valued_hits_are_the_same_with_any_number_of_threads(streamed):
+    _, coders, index, rows = streamed
+    again = sb.CoderSet.from_state(coders.state())
+    hits = coders.search(index, rows[::40], 5)
+    with threadpool_limits(1):
+        alone = again.search(index, rows[::40], 5)
+    assert np.array_equal(hits.ids, alone.ids)
+    assert np.array_equal(hits.distances, alone.distances)
+
+
+def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
+    _, coders, index, rows = streamed
+    one = sb.HammingIndex(32, strategy="multi")
+    one.add(coders[0].encode(rows[:300]))
+    assert coders.search(one, rows[:2], 3).distances.dtype == np.int32
+    plain, weighted = (
+        coders.search(index, rows[:2], 3, weights=np.ones(32), real=real)
+        for real in (False, "auto")
+    )
+    assert np.array_equal(plain.distances, weighted.distances)
+    ours, theirs = (coders.search(index, rows[:9], 3, real=real) for real in (True, "auto"))
+    assert np.array_equal(ours.distances, theirs.distances)
+    for wrong in ("yes", 1, None):
+        with pytest.raises(InputError, match="real is"):
+            coders.search(index, rows[:2], 3, real=wrong)
+
+
 def test_one_epoch_needs_no_scale_and_none_finds_nothing():
     rows = np.random.default_rng(0).random((300, 4), dtype=np.float32)
     coder = sb.ssbc(rows[:50], bits=8).learn(rows).coder()
@@ -92,9 +157,10 @@ def test_one_epoch_needs_no_scale_and_none_finds_nothing():
     assert coders.search(index, rows[:2], 3).ids.shape == (2, 0)
     coders.record(coder, rows, coder.encode(rows))
     index.add(coder.encode(rows))
-    hits = coders.search(index, rows[:2], 3, allow=range(10))
-    assert hits.distances.dtype == np.int32
-    assert hits.ids[:, 0].tolist() == [0, 1]
+    for real, kind in (("auto", np.float64), (True, np.float64), (False, np.int32)):
+        hits = coders.search(index, rows[:2], 3, allow=range(10), real=real)
+        assert hits.distances.dtype == kind
+        assert hits.ids[:, 0].tolist() == [0, 1]
 
 
 def test_coders_come_back_from_a_file(streamed, tmp_path):
@@ -178,8 +244,10 @@ def test_wrong_scales_are_refused(streamed):
     ):
         with pytest.raises((EpochError, InputError), match=message):
             index.search(codes, 3, scales=wrong)
-    with pytest.raises(InputError, match="queries has weights"):
-        index.search(coders.project(rows[:2]), 3, scales=scales)
+    values = coders.project(rows[:2])
+    for wrong in (scales[0][:1], scales[0][:, :1], scales[0][0], -scales[0]):
+        with pytest.raises(InputError, match="epoch 0 must be"):
+            index.search(values, 3, scales=coders.scales(rows[:2], values) | {0: wrong})
 
 
 def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
@@ -313,8 +381,12 @@ def test_an_epoch_of_one_row_is_searched_by_plain_distances(two_parts):
         index.add(coder.encode(some))
     scales = coders.scales(rows[:3], coders.encode(rows[:3]))
     assert np.array_equal(scales[0], np.tile(np.arange(17.0), (3, 1)))
-    hits = coders.search(index, rows[:3], 300)
-    assert sorted(hits.ids[0].tolist()) == list(range(300))
+    values = coders.project(rows[:3])
+    sums = np.abs(np.asarray(values[0], np.float64)).sum(axis=1)
+    assert np.allclose(coders.scales(rows[:3], values)[0][:, -1], sums)
+    for real in (False, True):
+        hits = coders.search(index, rows[:3], 300, real=real)
+        assert sorted(hits.ids[0].tolist()) == list(range(300))
 
 
 def test_scales_of_many_queries_are_those_of_each(streamed):
@@ -452,8 +524,9 @@ def test_refined_codes_of_coders_without_a_refinement_are_searched_by_their_bits
     index, plain = sb.HammingIndex(32), sb.HammingIndex(32)
     index.add(sb.Codes(codes.packed, 32, 0, np.zeros((500, 3), np.uint8)))
     plain.add(codes)
-    ours, theirs = (coders.search(one, rows[:5], 7) for one in (index, plain))
-    assert np.array_equal(ours.ids, theirs.ids)
-    assert ours.distances.dtype == np.int32
+    for real, kind in ((False, np.int32), (True, np.float64)):
+        ours, theirs = (coders.search(one, rows[:5], 7, real=real) for one in (index, plain))
+        assert np.array_equal(ours.ids, theirs.ids)
+        assert ours.distances.dtype == kind
     with pytest.raises(InputError, match=r"coder\.queries"):
         coders.search(index, rows[:5], 7, metric="inner")

@@ -1,3 +1,6 @@
+from hashlib import blake2b
+from uuid import UUID
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,37 +8,61 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streambits import Codes, HammingIndex
+from streambits._arrays import TEXT, as_ids
 from streambits.errors import EpochError, InputError
-from streambits.index import scan, segment
+from streambits.index import keys, scan, segment
 from streambits.index.segment import STRATEGIES
 
 LENGTHS = [1, 2, 7, 8, 9, 31, 63, 64, 65, 100, 127, 128, 129, 130, 256, 320, 512, 1000, 4096]
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
+def number(key):
+    """What ids are ordered by: themselves, or the hash of a text."""
+    if isinstance(key, str):
+        digest = blake2b(key.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little", signed=True)
+    return key
+
+
+def as_text(key):
+    """A text for every number; some take several bytes for a character, some have a zero."""
+    return f"{'ä€😀'[key % 3] * (key % 5)}{key}" + "\0" * (key % 7 == 0)
+
+
+NAMES = {"numbers": int, "texts": as_text}
+
+
 def brute_force(held, queries):
     """For every query (distance, id) of all that is held, in order; held: id -> truth values."""
-    pairs = [
-        (np.count_nonzero(query != bits), key) for query in queries for key, bits in held.items()
+    numbers = {key: number(key) for key in held}
+    return [
+        sorted(
+            ((np.count_nonzero(query != bits), key) for key, bits in held.items()),
+            key=lambda pair: (pair[0], numbers[pair[1]]),
+        )
+        for query in queries
     ]
-    return [sorted(pairs[i * len(held) : (i + 1) * len(held)]) for i in range(len(queries))]
 
 
 def check(index, held, queries, k, radius):
     """Searches, filtered ones and radius searches agree with brute force; so does what is held."""
-    assert (len(index), list(index)) == (len(held), sorted(held))
+    assert (len(index), list(index)) == (len(held), sorted(held, key=number))
     codes = Codes.from_bits(queries)
-    some = {key: bits for key, bits in held.items() if key % 3 == 0}
+    some = {key: bits for key, bits in held.items() if number(key) % 3 == 0}
+    texts = held and isinstance(next(iter(held)), str)
+    unknown = "unknown" if texts else 12345
     for hits, among in (
         (index.search(codes, k), held),
-        (index.search(codes, k, allow=[*some, 12345, *some]), some),
+        (index.search(codes, k, allow=[*some, unknown, *some]), some),
     ):
         found = [
             list(zip(d, i, strict=True))
             for d, i in zip(hits.distances.tolist(), hits.ids.tolist(), strict=True)
         ]
         assert found == [pairs[:k] for pairs in brute_force(among, queries)]
-        assert (hits.ids.dtype, hits.distances.dtype) == (np.int64, np.int32)
+        assert hits.ids.dtype == (TEXT if texts else np.int64)
+        assert hits.distances.dtype == np.int32
         assert hits.ids.shape == hits.distances.shape == (len(queries), min(k, len(among)))
     near = [
         list(zip(hits.distances.tolist(), hits.ids.tolist(), strict=True))
@@ -54,6 +81,8 @@ def truth_values(rng, count, bits):
 
 def step(rng, index, held, free):
     """One change, of the index and of what it should hold."""
+    keys = list(held)
+    some = [keys[i] for i in rng.permutation(len(keys))]
     bits, count = index.bits, int(rng.integers(0, 60))
     rows = truth_values(rng, count, bits)
     match rng.integers(3) if held else 0:
@@ -62,21 +91,22 @@ def step(rng, index, held, free):
             index.add(Codes.from_bits(rows), ids)
             held.update(zip(ids, rows, strict=True))
         case 1:
-            ids = [int(i) for i in rng.permutation(list(held))[:count]]
-            index.update(Codes.from_bits(rows[: len(ids)]), np.array(ids))
+            ids = some[:count]
+            index.update(Codes.from_bits(rows[: len(ids)]), as_ids(ids))
             held.update(zip(ids, rows, strict=False))
         case 2:
-            ids = [int(i) for i in rng.permutation(list(held))[: count // 2]]
+            ids = some[: count // 2]
             index.remove(ids)
             for key in ids:
                 del held[key]
             free.extend(ids)
 
 
+@pytest.mark.parametrize("name", NAMES)
 @given(st.integers(0, 2**32), st.sampled_from(LENGTHS), st.sampled_from(STRATEGIES))
 @settings(max_examples=60)
-def test_any_mix_of_changes_agrees_with_brute_force(seed, bits, strategy):
-    mix(seed, bits, strategy)
+def test_any_mix_of_changes_agrees_with_brute_force(name, seed, bits, strategy):
+    mix(seed, bits, strategy, NAMES[name])
 
 
 @pytest.mark.parametrize("strategy", ["scan", "multi"])
@@ -85,11 +115,12 @@ def test_a_mix_of_changes_of_every_length_agrees_with_brute_force(bits, strategy
     mix(bits, bits, strategy)
 
 
-def mix(seed, bits, strategy):
+def mix(seed, bits, strategy, name=int):
     rng = np.random.default_rng(seed)
     index, held = HammingIndex(bits, strategy=strategy), {}
     free = [SMALLEST, LARGEST, -1, *(int(i) for i in rng.integers(SMALLEST, LARGEST, 300))]
     free += [int(i) for i in rng.permutation(300)]
+    free = list(map(name, dict.fromkeys(free)))
     for _ in range(rng.integers(2, 9)):
         step(rng, index, held, free)
         if rng.random() < 0.4:  # tables are built by a search, and changed after
@@ -110,16 +141,18 @@ def test_every_kind_of_length_over_several_chunks_and_ties(bits):
         check(index, held, queries, k, min(3, bits))
 
 
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bits", [3, 64, 200])
-def test_threads_insertion_order_and_groups_leave_no_trace(bits, monkeypatch):
+def test_threads_insertion_order_and_groups_leave_no_trace(bits, name, monkeypatch):
+    ids = as_ids([NAMES[name](i) for i in range(3000)])
     rng = np.random.default_rng(0)
     codes = Codes.from_bits(truth_values(rng, 3000, bits))
     queries = Codes.from_bits(truth_values(rng, 9, bits))
     order = rng.permutation(3000)
     straight, mixed = HammingIndex(bits), HammingIndex(bits)
-    straight.add(codes)
+    straight.add(codes, ids)
     for part in np.array_split(order, 5):
-        mixed.add(codes[part], part)
+        mixed.add(codes[part], ids[part])
     results = []
     for index, threads, share, group in ((straight, 1, 1, 128), (mixed, 2, 1, 4), (mixed, 2, 1, 1)):
         monkeypatch.setattr(scan, "SHARE", share)
@@ -163,27 +196,32 @@ def test_an_epoch_without_codes_is_gone():
     )
 
 
+@pytest.mark.parametrize("name", NAMES)
 @given(st.integers(0, 2**32), st.sampled_from([1, 9, 64, 100]), st.sampled_from(STRATEGIES))
 @settings(max_examples=30)
-def test_codes_of_several_epochs_are_searched_together(seed, bits, strategy):
+def test_codes_of_several_epochs_are_searched_together(name, seed, bits, strategy):
+    name = NAMES[name]
     rng = np.random.default_rng(seed)
     index, held = HammingIndex(bits, strategy=strategy), {}
     for _ in range(6):
         epoch, count = int(rng.integers(3)), int(rng.integers(1, 40))
         rows, ids = truth_values(rng, count, bits), rng.integers(0, 90, count)
-        ids = np.unique(ids)
-        old = np.array([i for i in ids if i in held], np.int64)
-        new = np.array([i for i in ids if i not in held], np.int64)
+        ids = [name(int(i)) for i in np.unique(ids)]
+        old = [i for i in ids if i in held]
+        new = [i for i in ids if i not in held]
         index.update(Codes.from_bits(rows[: len(old)], epoch), old)  # may move them to this epoch
         index.add(Codes.from_bits(rows[len(old) : len(ids)], epoch), new)
-        held.update({int(i): (epoch, row) for i, row in zip([*old, *new], rows, strict=False)})
-        gone = [int(i) for i in rng.permutation(list(held))[:3]]
+        held.update({i: (epoch, row) for i, row in zip([*old, *new], rows, strict=False)})
+        gone = [list(held)[i] for i in rng.permutation(len(held))[:3]]
         index.remove(gone)
         for key in gone:
             del held[key]
     queries = {epoch: truth_values(rng, 2, bits) for epoch in index.epochs}
     pairs = [
-        sorted((np.count_nonzero(queries[e][q] != row), key) for key, (e, row) in held.items())
+        sorted(
+            ((np.count_nonzero(queries[e][q] != row), key) for key, (e, row) in held.items()),
+            key=lambda pair: (pair[0], number(pair[1])),
+        )
         for q in range(2)
     ]
     assert index.epochs == tuple(sorted({epoch for epoch, _ in held.values()}))
@@ -379,6 +417,126 @@ def test_an_update_that_is_refused_leaves_the_codes_of_the_known_ids():
         assert index.get([7, 0]) == TWO
 
 
+TEXTS = ["here", "there"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda index: index.add(TWO, ["new", "new"]), "has 'new' more than once"),
+        (lambda index: index.add(TWO, ["new", "here"]), "id 'here' is in the index already"),
+        (lambda index: index.add(TWO), "ids of this index are texts, and 0 is not: pass texts"),
+        (lambda index: index.add(TWO, [5, 6]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.upsert(TWO, [5, 6]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.update(TWO, [5, 6]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.remove([5]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.get([5]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.has([5]), "ids of this index are texts, and 5 is not"),
+        (lambda index: index.search(TWO, 1, allow=[5]), "ids of this index are texts"),
+        (lambda index: index.add(TWO, ["", "new"]), "'' among texts"),
+        (lambda index: index.add(TWO, ["new", 5]), "5 among texts"),
+        (lambda index: index.remove(["here", "nowhere"]), "id 'nowhere' is not in the index"),
+        (lambda index: index.remove(["here", "here"]), "has 'here' more than once"),
+        (lambda index: index.update(TWO, ["here", "nowhere"]), "id 'nowhere' is not in the index"),
+        (lambda index: index.get(["nowhere"]), "id 'nowhere' is not in the index"),
+        (lambda index: index.upsert(LONGER, ["here"]), "4 bits"),
+        (lambda index: index.upsert(TWO, ["here"]), "1 ids for 2 codes"),
+    ],
+)
+def test_bad_input_to_an_index_of_texts_is_refused_and_changes_nothing(call, message):
+    index = HammingIndex(3)
+    index.add(TWO, TEXTS)
+    with pytest.raises(InputError, match=message):
+        call(index)
+    assert sorted(index) == TEXTS
+    assert index.get(TEXTS) == TWO
+
+
+def test_an_index_has_ids_of_one_kind_until_it_is_empty():
+    index = HammingIndex(3)
+    assert index.has(["here"]).tolist() == index.has([3]).tolist() == [False]
+    index.add(TWO, [3, 4])
+    assert "3" not in index
+    for call in (
+        lambda: index.add(TWO, TEXTS),
+        lambda: index.upsert(TWO, TEXTS),
+        lambda: index.remove(TEXTS),
+        lambda: index.has(TEXTS),
+        lambda: index.search(TWO, 1, allow=TEXTS),
+    ):
+        with pytest.raises(InputError, match="are whole numbers, and 'here' is not: pass whole"):
+            call()
+    index.remove([3, 4])
+    index.add(TWO, TEXTS)
+    assert sorted(index) == TEXTS
+    assert 3 not in index
+    index.remove([])
+    index.add(TWO[:0], [])
+    assert index.search(TWO, 1, allow=[]).ids.shape == (2, 0)
+    index.remove(TEXTS)
+    index.add(TWO, [3, 4])
+    assert list(index) == [3, 4]
+
+
+def test_uuids_are_texts():
+    index, own = HammingIndex(3), [UUID(int=5), UUID(int=7)]
+    index.add(TWO, own)
+    assert own[0] in index
+    assert str(own[1]) in index
+    assert not any(value in index for value in (UUID(int=6), "", "\ud800", 5, None, b"here"))
+    assert index.search(TWO, 1).ids.tolist() == [[str(one)] for one in own]
+
+
+def test_texts_of_one_hash_are_refused_and_never_taken_for_each_other(monkeypatch):
+    """With a hash of one byte instead of eight."""
+    monkeypatch.setattr(
+        keys, "_hashes", lambda parts: np.array([len(part) for part in parts], np.int64)
+    )
+    index = HammingIndex(3)
+    index.add(TWO, ["a", "bb"])
+    for call in (
+        lambda: index.add(TWO, ["ccc", "b"]),
+        lambda: index.upsert(TWO, ["a", "cc"]),
+        lambda: index.upsert(TWO, ["ccc", "ddd"]),
+        lambda: index.add(TWO, ["ccc", "ddd"]),
+    ):
+        with pytest.raises(InputError, match="' have the same hash"):
+            call()
+    for call in (
+        lambda: index.update(TWO, ["a", "cc"]),
+        lambda: index.remove(["a", "cc"]),
+        lambda: index.get(["cc"]),
+    ):
+        with pytest.raises(InputError, match="id 'cc' is not in the index"):
+            call()
+    assert index.has(["a", "b", "bb", "cc"]).tolist() == [True, False, True, False]
+    assert index.search(TWO, 2, allow=["b", "bb"]).ids.tolist() == [["bb"], ["bb"]]
+    assert index.get(["a", "bb"]) == TWO
+    index.remove(["a"])
+    index.add(TWO[:1], ["b"])
+    assert list(index) == ["b", "bb"]
+
+
+def test_memory_does_not_grow_while_ever_new_texts_come_and_go():
+    index, rng = HammingIndex(64), np.random.default_rng(0)
+    for start in range(0, 60_000, 700):
+        ids = [f"document {i:08d}" for i in range(start, start + 700)]
+        index.add(Codes(rng.integers(0, 256, (700, 8), np.uint8), 64), ids)
+        index.remove(ids if start > 10_000 else ids[::2])
+        assert start < 7000 or index.nbytes <= (20 + 1.13 * (17 + 8)) * len(index)
+
+
+def test_the_text_of_an_older_snapshot_stays_while_another_takes_its_place():
+    index = HammingIndex(3)
+    index.add(TWO, TEXTS)
+    with index.pinned() as held:
+        numbers = held.numbers(0)
+        index.remove(TEXTS)
+        index.add(TWO, [1, 2])
+        assert sorted(held.named(numbers).tolist()) == TEXTS
+    assert list(index) == [1, 2]
+
+
 def at_distances(distances, bits):
     """Codes that differ from the code of zeros in so many bits."""
     return np.arange(bits) < np.asarray(distances)[:, None]
@@ -471,12 +629,13 @@ def test_auto_tries_tables_once_until_the_codes_change(monkeypatch):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("reading", [False, True])
-def test_upsert_leaves_the_last_code_of_every_id(strategy, reading):
+@pytest.mark.parametrize("name", NAMES)
+def test_upsert_leaves_the_last_code_of_every_id(strategy, reading, name):
     """Also of an id that comes twice in one call, or changes its epoch, or is being read."""
     rng = np.random.default_rng(0)
     index, held = HammingIndex(20, strategy=strategy), {}
     for turn in range(30):
-        ids = rng.integers(0, 200, rng.integers(0, 60))
+        ids = as_ids([NAMES[name](int(i)) for i in rng.integers(0, 200, rng.integers(0, 60))])
         codes = Codes.from_bits(truth_values(rng, len(ids), 20), epoch=turn % 3)
         pages = index.items(size=1)
         before = next(pages, None) if reading else None

@@ -113,7 +113,7 @@ def test_codes_and_rejects_are_on_the_disk_before_the_checkpoint_counts_them(
 
         name, bits, rows = "noted", 12, 0
 
-        def write(self, ids, _codes):
+        def write(self, ids, _codes, _payload):
             self.rows += len(ids)
 
         def commit(self):

@@ -69,10 +69,10 @@ def test_a_job_goes_on_where_it_was(tmp_path, rows, monkeypatch):
         pass
 
     class Stopping(Online):
-        def _work(self, learner, ids, rows):
+        def _work(self, learner, batch):
             if learner.seen > 9000:
                 raise StopError
-            yield from super()._work(learner, ids, rows)
+            yield from super()._work(learner, batch)
 
     monkeypatch.setattr("streambits.jobs.reader.TOGETHER_THERE", 2000)
     monkeypatch.setattr("streambits.io.rows.npy.BLOCK", 2000, raising=False)

@@ -16,7 +16,7 @@ from streambits.io.codes.parquet import read_codes
 
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-KILLS, BROKER_KILLS = (100, 20) if SLOW else (12, 4)
+KILLS, BROKER_KILLS, DELETE_KILLS = (100, 20, 50) if SLOW else (12, 4, 4)
 LEARN = ["--bits", 8, "--n-landmarks", 40, "--skip-bad", "--quiet"]
 ONLINE = [*LEARN, "--refresh", 700]
 
@@ -151,3 +151,53 @@ def test_online_over_kafka(jobs, moving, kafka_cluster, tmp_path, content):
     good = np.isfinite(moving).all(axis=1)
     numbered = [i if i < 5200 else (2 << 48) + i - 5200 for i in np.flatnonzero(good).tolist()]
     assert sorted(ids) == numbered
+
+
+def test_online_over_a_folder_that_grows(jobs, moving, as_parquet, tmp_path, content):
+    """Parquet files come while it is not running, as often as it is killed."""
+
+    def grown(name, run):
+        files = tmp_path / f"{name}-files"
+        files.mkdir()
+        command = ["online", files, *ONLINE, "--out", tmp_path / name]
+        kills = 0
+        good = moving[np.isfinite(moving).all(axis=1)]  # rejects would name the folder
+        for number, part in enumerate(np.array_split(good, 6)):
+            as_parquet(files / f"{5 - number}.parquet", part)  # newer ones sort first
+            kills += run(command) or 0
+        return kills
+
+    seconds = []
+    grown("alone", lambda command: seconds.append(jobs.whole(command)))
+    kills = tries = 0
+    while kills < KILLS:
+        tries += 1
+        kills += grown(f"killed{tries}", lambda command: jobs.killed(command, max(seconds)))
+        assert content(tmp_path / f"killed{tries}") == content(tmp_path / "alone")
+
+
+def changing(rows):
+    """Messages that write, change and remove documents with text ids, in an order."""
+    rng = np.random.default_rng(5)
+    for number, row in enumerate(rows.tolist()):
+        yield {"id": f"doc-{number % 700}", "embedding": row, "title": f"version {number}"}
+        if number % 3 == 2:
+            yield {"id": f"doc-{rng.integers(700)}", "embedding": None}
+
+
+def test_online_over_a_broker_with_deletes_and_text_ids(jobs, broker, mixture, tmp_path, content):
+    items = list(changing(mixture(2000, dtype=np.float64)))
+    name = broker.new([json.dumps(item).encode() for item in items])
+    more = ["--ids", "id", "--columns", "embedding", "--keep", "title"]
+    command = ["online", f"{broker.url}/{name}", *ONLINE, *more]
+    jobs.whole([*command, "--out", tmp_path / "alone"])
+    live = {}
+    for number, item in enumerate(items):
+        live.pop(item["id"], None)
+        if item["embedding"] is not None:
+            live[item["id"]] = number
+    table = parquet.read_table(tmp_path / "alone" / "codes").to_pydict()
+    assert table["id"] == list(live)
+    assert table["title"] == [items[number]["title"] for number in live.values()]
+    assert table["epoch"].count(-1) == 0
+    kill_until(jobs, command, DELETE_KILLS, tmp_path, content)

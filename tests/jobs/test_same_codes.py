@@ -113,6 +113,7 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
     for model in ("job", "job/model.safetensors"):
         name = f"codes-{model.replace('/', '-')}"
         command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--quiet"]
+        command += ["--out-of-reach", "accept"]
         jobs.whole([*command, "--out", tmp_path / name])
         wanted = learner.coder().encode(rows).packed
         found = held(tmp_path / name / "codes")

@@ -54,8 +54,10 @@ class Kafka:
         return name
 
     def publish(self, name, messages, partition=0):
+        """Add messages: bytes, None (no value), or a pair of a key and either."""
         for message in messages:
-            self.producer.produce(name, message, partition=partition)
+            key, value = message if isinstance(message, tuple) else (None, message)
+            self.producer.produce(name, value, key, partition=partition)
         assert not self.producer.flush(10)
 
     def where(self, name, number, partition=0):

@@ -32,7 +32,7 @@ def check_protocol(factory: Factory, codes: Codes) -> None:
     del codes
     opened, held = factory()
     sink = opened()
-    expect(isinstance(sink, Sink), "expected a name, write, commit and close")
+    expect(isinstance(sink, Sink), "expected a name, write, remove, commit and close")
     expect(isinstance(sink.name, str) and sink.name, f"expected a name, got {sink.name!r}")
     sink.close()
     expect(_held(held) == {}, "expected nothing in a sink without codes")
@@ -118,6 +118,22 @@ def check_killed(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids, codes), "after being killed four times")
 
 
+def check_removed(factory: Factory, codes: Codes) -> None:
+    """An id that is removed is gone, before and after a commit, unless it comes again."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    sink.remove(ids[:4])
+    sink.write(ids[1:2], codes[2:3])
+    sink.commit()
+    wanted = _pairs(ids[4:], codes[4:]) | _pairs(ids[1:2], codes[2:3])
+    sink.remove(ids[6:8])
+    sink.remove(ids[6:8])  # those that are not there do not matter
+    sink.close()
+    wanted = {key: code for key, code in wanted.items() if key not in ids[6:8].tolist()}
+    _expect(held, wanted, "after removals")
+
+
 def check_sink_refusals(factory: Factory, codes: Codes) -> None:
     """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
     opened, held = factory()
@@ -144,6 +160,7 @@ CHECKS = (
     check_replaced,
     check_epochs,
     check_killed,
+    check_removed,
     check_sink_refusals,
 )
 

@@ -14,18 +14,19 @@ import numpy as np
 from streambits.checks._compare import Inapplicable, expect, expect_error
 from streambits.errors import StreambitsError
 from streambits.io.protocols import Source, Verifiable
-from streambits.model.batches import Reject, RowBatch
+from streambits.model.batches import Reject, Removals, RowBatch
 
 Factory = Callable[[], Source]
 LARGEST_OFFSET = 4096  # characters of JSON
 
 
 def check_shape(factory: Factory) -> None:
-    """Ids are int64, one per row; rows are floating, in the order of C, and of one width."""
-    widths = set()
+    """Ids are int64 or texts, one per row; rows are floating, in the order of C, of one width."""
+    widths, kinds = set(), set()
     for batch in _batches(factory):
         ids, rows = batch.ids, batch.rows
-        expect(isinstance(ids, np.ndarray) and ids.dtype == np.int64, "expected ids in int64")
+        expect(_are_ids(ids), "expected ids in int64, or as texts")
+        kinds |= {ids.dtype.kind} if len(ids) else set()
         expect(isinstance(rows, np.ndarray) and rows.ndim == 2, "expected rows of two dimensions")
         expect(
             ids.shape == rows.shape[:1],
@@ -35,6 +36,35 @@ def check_shape(factory: Factory) -> None:
         expect(rows.flags.c_contiguous, "expected rows in the order of C")
         widths |= {rows.shape[1]} if len(rows) else set()
     expect(len(widths) == 1, f"expected rows of one width, got {sorted(widths)}")
+    expect(len(kinds) == 1, "expected ids of one kind, got whole numbers and texts")
+
+
+def check_removals(factory: Factory) -> None:
+    """Removals are ids of the kind of the rows, each with its place among the rows, in order."""
+    for batch in _batches(factory):
+        if batch.removals is None:
+            continue
+        ids, at = batch.removals
+        wanted = isinstance(batch.removals, Removals) and _are_ids(ids) and at.dtype == np.int64
+        expect(wanted and ids.shape == at.shape, "expected Removals of ids, and places in int64")
+        expect(ids.dtype == batch.ids.dtype, "expected removals and rows with ids of one kind")
+        inside = not len(at) or (at[0] >= 0 and at[-1] <= len(batch.rows))
+        expect(inside and (np.diff(at) >= 0).all(), f"expected places in order, got {at}")
+
+
+def check_payload(factory: Factory) -> None:
+    """The payload has a line per row, of as many texts (or None) in every batch; or none has it."""
+    widths = set()
+    for batch in _batches(factory):
+        kept = batch.payload
+        widths |= {None if kept is None else kept.shape[1:]}
+        if kept is None:
+            continue
+        fits = kept.ndim == 2 and len(kept) == len(batch.rows) and kept.dtype == np.object_
+        expect(fits, f"expected a payload of {len(batch.rows)} lines, got {kept.shape}")
+        wrong = [value for value in kept.ravel().tolist() if not isinstance(value, str | None)]
+        expect(not wrong, f"expected texts or None in the payload, got {wrong[:1]}")
+    expect(len(widths) == 1, f"expected a payload of one width, got {widths}")
 
 
 def check_rows_finite(factory: Factory) -> None:
@@ -52,9 +82,9 @@ def check_rejects(factory: Factory) -> None:
 
 
 def check_length(factory: Factory) -> None:
-    """`length` is the number of rows and rejects, or None."""
+    """`length` is the number of rows, removals and rejects, or None."""
     wanted, batches = factory().length, _batches(factory)
-    found = sum(len(batch.rows) + len(batch.rejects) for batch in batches)
+    found = sum(len(batch.rows) + len(batch.rejects) + len(_removed(batch)) for batch in batches)
     expect(wanted in (None, found), f"expected length {found} or None, got {wanted}")
 
 
@@ -81,7 +111,10 @@ def check_batches_stay(factory: Factory) -> None:
 
 
 def check_offsets(factory: Factory) -> None:
-    """From the offset of any batch, by way of JSON, the rest follows: rows, ids and rejects."""
+    """From the offset of any batch, by way of JSON, the rest follows: rows, ids and rejects.
+
+    What all batches leave behind is the same too: rows replace and removals take out, in order.
+    """
     batches = _batches(factory)
     expect(len(batches) > 2, f"expected three batches or more to check with, got {len(batches)}")
     for place, batch in enumerate(batches):
@@ -90,6 +123,10 @@ def check_offsets(factory: Factory) -> None:
         expect(size <= LARGEST_OFFSET, f"expected a small offset, got {size} characters")
         rest = list(factory().read(offset))
         _expect_same(rest, batches[place + 1 :], f"from offset {offset}")
+        left, right = (
+            _table([*batches[: place + 1], *some]) for some in (rest, batches[place + 1 :])
+        )
+        expect(left == right, f"expected the same ids to be left from offset {offset}")
 
 
 def check_bad_offset(factory: Factory) -> None:
@@ -122,6 +159,8 @@ def check_evidence(factory: Factory) -> None:
 
 CHECKS = (
     check_shape,
+    check_removals,
+    check_payload,
     check_rows_finite,
     check_rejects,
     check_length,
@@ -151,10 +190,43 @@ def _expect_same(found: list[RowBatch], wanted: list[RowBatch], where: str) -> N
     for name in ("ids", "rows"):
         left, right = (_together(batches, name) for batches in (found, wanted))
         expect(np.array_equal(left, right), f"expected the same {name} {where}")
-    left, right = ([r for batch in batches for r in batch.rejects] for batches in (found, wanted))
-    expect(left == right, f"expected the same rejects {where}, {right[:1]}..., got {left[:1]}...")
+    for name, of in (("rejects", _rejects), ("removals", _removed), ("payload", _kept)):
+        left, right = ([r for batch in batches for r in of(batch)] for batches in (found, wanted))
+        told = f"{right[:1]}..., got {left[:1]}..."
+        expect(left == right, f"expected the same {name} {where}, {told}")
 
 
 def _together(batches: list[RowBatch], name: str) -> Any:
     arrays = [getattr(batch, name) for batch in batches if len(batch.rows)]
     return np.concatenate(arrays) if arrays else np.empty(0)
+
+
+def _are_ids(ids: object) -> bool:
+    return isinstance(ids, np.ndarray) and (ids.dtype == np.int64 or ids.dtype.kind == "T")
+
+
+def _rejects(batch: RowBatch) -> list[Any]:
+    return list(batch.rejects)
+
+
+def _removed(batch: RowBatch) -> list[Any]:
+    return [] if batch.removals is None else list(batch.removals.ids.tolist())
+
+
+def _kept(batch: RowBatch) -> list[Any]:
+    return [] if batch.payload is None else list(batch.payload.tolist())
+
+
+def _table(batches: list[RowBatch]) -> dict[Any, bytes]:
+    """What is there after all batches: every id with its last row, if it was not removed since."""
+    found: dict[Any, bytes] = {}
+    for batch in batches:
+        gone, at = _removed(batch), [] if batch.removals is None else batch.removals.at.tolist()
+        for place, (name, row) in enumerate(zip(batch.ids.tolist(), batch.rows, strict=True)):
+            while at and at[0] <= place:
+                at.pop(0)
+                found.pop(gone.pop(0), None)
+            found[name] = row.tobytes()
+        for name in gone:
+            found.pop(name, None)
+    return found

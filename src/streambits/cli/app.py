@@ -109,8 +109,11 @@ def _logged_warnings() -> Iterator[None]:
         usual = warnings.showwarning
 
         def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
-            if issubclass(category, ReachWarning):
-                logging.getLogger("streambits").warning("%s", message)
+            logger = logging.getLogger("streambits")
+            if issubclass(category, ReachWarning) and logger.handlers:
+                logger.warning("%s", message)
+            elif issubclass(category, ReachWarning):
+                typer.echo(f"streambits: warning: {message}", err=True)
             else:
                 usual(message, category, *place, **more)
 

@@ -54,7 +54,7 @@ def encode_command(
             f"the job in {model} goes on, and its next commit replaces the model: wait until it "
             f"has ended, or leave --out out"
         )
-    work = Encoding(found.coder, str(model), options.device)
+    work = Encoding(found.coder, str(model), options.device, refuse=options.refuse)
     if here:
         _to_stdout(options.open(sources), work, Rejects(rejects, skip=options.skip_bad), options)
         return
@@ -67,6 +67,7 @@ def encode_command(
         bits=found.coder.bits,
         refine=found.coder.refine,
         to=to,
+        keep=options.kept,
         skip_bad=options.skip_bad,
         names={"model": str(model)},
         retry_seconds=options.retry_seconds,

@@ -1,12 +1,14 @@
 """`streambits online`: every row gets its code before the next is read; it resumes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from streambits.cli.options import JobOptions, Out, Sources, To
+from streambits.cli.options import From, JobOptions, Out, Sources, To, refuse_settings
 from streambits.cli.output import run_and_report
+from streambits.epochs.coder_set import CoderSet
 from streambits.jobs.job import JobPlan
+from streambits.jobs.models import open_learner
 from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
 
@@ -22,10 +24,12 @@ KeepEpochs = Annotated[
 
 
 def online_command(
+    context: typer.Context,
     sources: Sources,
     *,
     out: Out,
     to: To = None,
+    from_: From = None,
     settings: Settings,
     keep_epochs: KeepEpochs = None,
     options: JobOptions,
@@ -38,19 +42,34 @@ def online_command(
     All is committed together now and then: after a crash or a signal the same command goes on, and
     the end is the same to the byte.
 
+    A folder of files may grow: the same command then reads the new ones. --from JOB goes on
+    learning from other rows in a folder of its own; inside an epoch the codes of both compare.
+
     Example: streambits online vectors/*.parquet --bits 64 --out codes/
     """
     settings = settings.checked()
+    plain, names = settings.plain(), dict[str, str]()
+    start: dict[str, Any] = {}
+    bits, refine = settings.sign_bits, settings.refinement_bytes
+    if from_ is not None:
+        refuse_settings(context, "--from", ("refresh",))
+        learner, found = open_learner(from_)
+        coders = found.content if isinstance(found.content, CoderSet) else None
+        start = {"start": learner, "coders": coders}
+        bits, refine = learner.bits, learner.refine + learner.certified
+        plain, names = {"from": found.digest, "refresh": settings.refresh}, {"from": str(from_)}
     plan = JobPlan(
         verb="online",
         source=options.open(sources),
-        work=Online(settings, keep_epochs, options.device),
-        settings=settings.plain(),
+        work=Online(settings, keep_epochs, options.device, refuse=options.refuse, **start),
+        settings=plain,
         out=out,
-        bits=settings.sign_bits,
-        refine=settings.refinement_bytes,
+        bits=bits,
+        refine=refine,
         to=to,
+        keep=options.kept,
         skip_bad=options.skip_bad,
+        names=names,
         retry_seconds=options.retry_seconds,
     )
     run_and_report(plan, options)

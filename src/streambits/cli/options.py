@@ -48,6 +48,14 @@ Format = Annotated[
     str | None, typer.Option(help="Format of the rows. Default: from the file name, csv for -.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        help="A learner, or the folder of a job, that goes on learning from these rows. Settings "
+        "are those of the model.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -61,10 +69,28 @@ class JobOptions:
     """How a job reads its source, commits, and reports."""
 
     columns: str | None = _option(
-        None, "Names of the columns, with commas between; for a broker, their number."
+        None,
+        "Names of the columns of the vectors, with commas between, or of one column of lists; for "
+        "a broker the key of the list in a message, or the number of values. Default: the only "
+        "list, or all numbers.",
     )
     ids: str | None = _option(
-        None, "Name of the id column, or of the id in a message. Default: rows are counted."
+        None,
+        "Name of the id column, or of the id in a message (of Kafka also @key); ids are whole "
+        "numbers or texts. Default: rows are counted.",
+    )
+    removed: str | None = _option(
+        None,
+        "Name of a column or key of truth values: where it is true, the id is removed. A null "
+        "vector in JSON and a tombstone of Kafka remove it too.",
+    )
+    keep: str | None = _option(
+        None,
+        "Names of further columns or keys, with commas between, that are kept as texts beside the "
+        "codes, in Parquet and PostgreSQL.",
+    )
+    kafka_properties: str | None = _option(
+        None, "A file of settings of the Kafka client, such as who logs in: name=value lines."
     )
     format: str | None = _option(None, "Input format. Default: from the file name, csv for -.")
     follow: bool = _option(False, "Keep reading from a broker until interrupted.")
@@ -78,6 +104,13 @@ class JobOptions:
         "refuse",
         "What to do if files that the job has read have changed since: refuse to go on, or accept "
         "that and go on from the row where it was. They are compared by their sizes and by parts.",
+        choices=("refuse", "accept"),
+    )
+    out_of_reach: str = _option(
+        "refuse",
+        "What to do with rows that are so far from all landmarks of a model that it cannot tell "
+        "them apart, where they are more than half of a batch to be encoded, or of the first with "
+        "--from: refuse them, or accept. Fewer are counted, and a warning.",
         choices=("refuse", "accept"),
     )
     skip_bad: bool = _option(False, "Put bad rows aside, in a file, instead of stopping.")
@@ -111,18 +144,40 @@ class JobOptions:
         usual = self.device is not None and self.commit_rows == PACE.rows
         return Pace(ROWS_THERE if usual else self.commit_rows, self.commit_seconds)
 
+    @property
+    def refuse(self) -> bool:
+        """Whether rows out of reach are an error."""
+        return self.out_of_reach == "refuse"
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of what is kept beside the codes."""
+        return tuple(column_names(self.keep) or ())
+
     def open(self, sources: list[str]) -> Source:
         """Open the source of the job."""
         return open_source(
             sources,
             columns=column_names(self.columns),
             ids=self.ids,
+            removed=self.removed,
+            keep=self.kept,
+            kafka_properties=self.kafka_properties,
             format=self.format,
             follow=self.follow,
             idle=self.idle,
             retry_seconds=self.retry_seconds,
             accept_changes=self.changed_source == "accept",
         )
+
+
+def refuse_settings(context: typer.Context, option: str, allowed: tuple[str, ...] = ()) -> None:
+    """Refuse settings beside a model that has its own. allowed: names of those that it has not."""
+    for one in fields(Settings):
+        source = context.get_parameter_source(one.name)
+        if source and source.name == "COMMANDLINE" and one.name not in allowed:
+            flag = f"--{one.name.replace('_', '-')}"
+            raise typer.BadParameter(f"{flag} is that of the model: leave it out with {option}")
 
 
 class Without(NamedTuple):

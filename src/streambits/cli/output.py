@@ -159,6 +159,10 @@ def progress_line(progress: Progress) -> str:
     words.append(f"epoch {progress.epoch}")
     if progress.lag is not None:
         words.append(f"{progress.lag:,} waiting")
+    if progress.waiting:
+        words.append(f"{progress.waiting:,} of them wait for landmarks")
+    if progress.removed:
+        words.append(f"{progress.removed:,} removed")
     if progress.rejects:
         words.append(f"{progress.rejects:,} bad")
     if progress.out_of_reach:
@@ -182,10 +186,17 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
     if options.quiet or options.log_json:
         return
     fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
-    typer.echo(f"{out}: {end.rows:,} rows, {fresh}epoch {end.epoch}", err=True)
+    removed = f"{end.removed:,} removals, " if end.removed else ""
+    typer.echo(f"{out}: {end.rows:,} rows, {fresh}{removed}epoch {end.epoch}", err=True)
+    if end.waiting:
+        typer.echo(
+            f"{end.waiting:,} of them wait for landmarks, which are drawn when there are more, or "
+            f"at the end of the source; streambits search compares them as they are",
+            err=True,
+        )
     if end.out_of_reach:
         typer.echo(
-            f"{end.out_of_reach:,} of the rows were out of reach of every landmark, so their codes "
+            f"{end.out_of_reach:,} of the rows were out of reach of the model, so their codes "
             f"say nothing: are they scaled as the others?",
             err=True,
         )
@@ -208,6 +219,8 @@ def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
             "new_rows": end.fresh,
             "bytes": end.bytes,
             "rejects": end.rejects,
+            "removed": end.removed,
+            "waiting": end.waiting,
             "out_of_reach": end.out_of_reach,
             "epoch": end.epoch,
             "certificate": end.certificate,

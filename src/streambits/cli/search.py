@@ -12,16 +12,30 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from streambits._arrays import as_ids
+from streambits._arrays import Ids, as_ids
 from streambits.cli import output
 from streambits.cli.options import Format, column_names
-from streambits.epochs.coder_set import CoderSet
+from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
-from streambits.jobs.search import Answer, Ids, Ranking, Searcher, open_searcher, rows_by_id
+from streambits.jobs.search import (
+    Answer,
+    Ranking,
+    Searcher,
+    WaitingRows,
+    open_searcher,
+    rows_by_id,
+)
 from streambits.model.batches import RowBatch
+
+
+class Reach(StrEnum):
+    """What to do with queries out of reach."""
+
+    refuse = "refuse"
+    accept = "accept"
 
 
 class Metric(StrEnum):
@@ -59,8 +73,14 @@ def search_command(
         ),
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="Compare the queries' real values, which ranks better.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--real/--no-real",
+            show_default=False,
+            help="Whether to compare the queries' real values, which ranks better than to count "
+            "bits that differ. Default: yes, unless the codes are an index with tables.",
+        ),
+    ] = None,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +90,12 @@ def search_command(
         ),
     ] = None,
     metric: Annotated[
-        Metric, typer.Option(help="How they are ranked; distances are those of pgvector.")
-    ] = Metric.euclidean,
+        Metric | None,
+        typer.Option(
+            help="How codes with a refinement, or rows of --rerank, are ranked; distances are "
+            "those of pgvector. Default: as the model was learned."
+        ),
+    ] = None,
     exact: Annotated[
         str | None,
         typer.Option(
@@ -96,6 +120,13 @@ def search_command(
     rerank_ids: Annotated[
         str | None, typer.Option(help="Name of the id column in --rerank or --exact.")
     ] = None,
+    out_of_reach: Annotated[
+        Reach,
+        typer.Option(
+            help="What to do if more than half of the queries are so far from all landmarks that "
+            "the model cannot tell them apart: refuse, or accept."
+        ),
+    ] = Reach.refuse,
     format: Format = None,  # noqa: A002 - what users call it
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines, as without a terminal.")
@@ -105,9 +136,10 @@ def search_command(
 
     Queries are encoded by the model, once for every epoch that the codes have. Codes with a
     refinement are ranked by what they decode to, and distances are those from there. Of others,
-    with several epochs distances are estimates of Euclidean ones, with one they are numbers of
-    bits. Without a terminal the output is JSON lines: {"query": 0, "ids": [...], "distances":
-    [...]}, with "certain" or "reads" where answers are proven.
+    with several epochs distances are estimates of Euclidean ones (of a model of --metric cosine
+    between rows of length one); with one they are sums of the real values whose bits differ, or
+    with --no-real numbers of bits. Without a terminal the output is JSON lines: {"query": 0,
+    "ids": [...], "distances": [...]}, with "certain" or "reads" where answers are proven.
 
     Example: streambits search job/ --query queries.npy -k 10
     """
@@ -124,20 +156,22 @@ def search_command(
         only = None if allow is None else read_ids(allow)
         searcher = open_searcher(where, model)
     _warn_of_retired(searcher)
-    console.print(
-        f"searching {len(searcher.index):,} codes by {searcher.model.path}", soft_wrap=True
-    )
-    batches, how = _usable(source), {"real": real, "allow": only, "name": source.name}
+    console.print(f"searching {searcher}", soft_wrap=True)
+    how = {"real": AUTO if real is None else real, "allow": only, "name": source.name}
+    batches, by = _usable(source), None if metric is None else metric.value
     if rows is None:
         proof = None if exact is None else rows_by_id(open_source(exact, ids=rerank_ids))
-        ranking = Ranking(candidates, metric.value, proof)
+        ranking = Ranking(candidates, by, proof)
+        how |= {"refuse": out_of_reach is Reach.refuse}
         answers = searcher.answers(batches, k, radius=radius, ranking=ranking, **how)  # type: ignore[arg-type]
     else:
-        answers = searcher.reranked(batches, rows, k, **how)  # type: ignore[arg-type]
+        answers = searcher.reranked(batches, rows, k, metric=by, **how)  # type: ignore[arg-type]
     show(answers, as_json)
 
 
-def _warn_of_retired(searcher: Searcher) -> None:
+def _warn_of_retired(searcher: Searcher | WaitingRows) -> None:
+    if not isinstance(searcher, Searcher):
+        return
     coders = searcher.model.coders
     if searcher.retired and isinstance(coders, CoderSet):
         output.stderr().print(
@@ -169,7 +203,11 @@ def read_ids(text: str) -> Ids:
             return np.array(text.split(","), np.int64)
         if text.endswith(".npy"):
             return as_ids(load_array(Path(text)).reshape(-1))
-        return np.array(Path(text).read_text(encoding="utf-8").split(), np.int64)
+        if "," in text and not Path(text).exists():
+            return as_ids([part.strip() for part in text.split(",")])
+        lines = Path(text).read_text(encoding="utf-8").split()
+        whole = all(line.lstrip("-").isdigit() for line in lines)
+        return np.array(lines, np.int64) if whole else as_ids(lines)
     except (OSError, ValueError, OverflowError) as error:
         raise InputError(f"{text} cannot be read as ids, one per line or 1,2,3: {error}") from error
 

@@ -1,6 +1,6 @@
 """CoderSet: the coders of all live epochs, and a common scale for what they find."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, to_numpy
 from streambits._threads import ordered_map
+from streambits.epochs.calibration import SHARES
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
 from streambits.errors import EpochError, InputError
 from streambits.index import HammingIndex, Hits
@@ -16,13 +17,16 @@ from streambits.index.hits import no_hits
 from streambits.model.coder import Coder, RowQueries, warn_of_reach
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
+from streambits.model.metric import EUCLIDEAN, compared
 from streambits.model.sampling import Reservoir
 
 SAMPLE = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
 FEW = 8  # queries that are not worth threads
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
-RANKING = ("candidates", "metric", "exact", "real")  # options of codes that decode
+RANKING = ("candidates", "metric", "exact")  # options of codes that decode
+AUTO = "auto"
+SCANNED = (AUTO, "scan")  # strategies that do not slow down for real-valued queries
 FOLDER = "epochs"  # beside the file of the coders
 
 
@@ -38,9 +42,9 @@ class CoderSet:
 
     Notes
     -----
-    A query is encoded once per epoch. Hamming distances of two epochs are not on one scale, and the
-    coder of an epoch cannot tell rows far from its own apart: so each query's distances in an
-    epoch are translated to Euclidean ones, by the epoch's sample, whose true distances to the query
+    A query is encoded once per epoch. Distances of two epochs are not on one scale, and the coder
+    of an epoch cannot tell rows far from its own apart: so each query's distances in an epoch are
+    translated to Euclidean ones, by the epoch's sample, whose true distances to the query
     can be computed. Codes with a refinement decode to rows, and so need neither sample nor
     translation. The set contains raw rows: the samples and the landmarks.
 
@@ -89,7 +93,7 @@ class CoderSet:
         EpochError
             If the epoch is over.
         """
-        checked = as_rows(rows, like=coder.features.like, width=coder.features.inputs)
+        checked = coder.checked(rows)
         if len(codes) != checked.shape[0] or codes.epoch != coder.epoch:
             raise InputError(f"{codes!r} are not the codes of {checked.shape[0]} rows by {coder!r}")
         if coder.epoch in self._filed or isinstance(self._held.get(coder.epoch), Epoch):
@@ -200,44 +204,61 @@ class CoderSet:
         return self[max(self)]
 
     @property
+    def metric(self) -> str:
+        """By what rows are near: that of all coders, which go on from one another."""
+        return self.newest.metric if len(self) else EUCLIDEAN
+
+    @property
     def nbytes(self) -> int:
         """Bytes in memory; epochs in files are not counted."""
         return sum(held.nbytes for held in self._held.values())
 
     def encode(self, rows: Array) -> dict[int, Codes]:
         """Encode queries (n, d) in every live epoch; returns the codes by epoch."""
-        return {epoch: asked.codes for epoch, asked in self._ask(rows, list(self), False).items()}
+        asked = self._ask(rows, list(self), real=False, scaled=False)
+        return {epoch: one.queries for epoch, one in asked.items()}
 
     def project(self, rows: Array) -> dict[int, Array]:
         """Compute the real values (n, bits) of queries (n, d) in every live epoch, by epoch."""
         return {epoch: self[epoch].project(rows, warn=len(self) == 1) for epoch in self}
 
-    def scales(self, rows: Array, codes: dict[int, Codes]) -> dict[int, NDArray[np.float64]]:
-        """Estimate the Euclidean distance that each Hamming distance means, per epoch and query.
+    def scales(self, rows: Array, queries: Mapping[int, Any]) -> dict[int, NDArray[np.float64]]:
+        """Estimate the Euclidean distance that each distance of codes means, per epoch and query.
 
         Parameters
         ----------
         rows : array of shape (n, d)
-        codes : dict of int to Codes
-            The codes of the rows, as `encode` returns them.
+        queries : mapping of int to Codes or array of shape (n, bits)
+            The codes of the rows, as `encode` returns them, or their real values, as `project`
+            does.
 
         Returns
         -------
-        dict of int to array of shape (n, bits + 1)
-            Increasing numbers per query.
+        dict of int to array of shape (n, bits + 1) or (n, 513)
+            Increasing numbers per query: for each Hamming distance, or for equal shares of the
+            largest real-valued distance that the query can have, the sum of its absolute values.
         """
-        asked = to_numpy(as_rows(rows))
+        asked = to_numpy(compared(as_rows(rows), self.metric))
         starts = range(0, len(asked), BLOCK)
 
         def scale(number: int) -> NDArray[np.float64]:
-            epoch, known = self._epoch(number), codes[number]
-            parts = [epoch.scale(asked[i : i + BLOCK], known[i : i + BLOCK]) for i in starts]
-            return np.concatenate(parts)
+            epoch, known = self._epoch(number), queries[number]
+            return np.concatenate(
+                [_scale(epoch, asked[i : i + BLOCK], known[i : i + BLOCK]) for i in starts]
+            )
 
-        found = ordered_map(scale, list(codes), light=len(asked) <= FEW)
-        return dict(zip(codes, found, strict=True))
+        found = ordered_map(scale, list(queries), light=len(asked) <= FEW)
+        return dict(zip(queries, found, strict=True))
 
-    def search(self, index: HammingIndex, rows: Array, k: int = 10, **options: Any) -> Hits:
+    def search(
+        self,
+        index: HammingIndex,
+        rows: Array,
+        k: int = 10,
+        *,
+        real: bool | str = AUTO,
+        **options: Any,
+    ) -> Hits:
         """Find the k nearest codes of each row over all epochs of the index, on one scale.
 
         Parameters
@@ -245,16 +266,22 @@ class CoderSet:
         index : HammingIndex
         rows : array of shape (n, d)
         k : int
+        real : "auto" or bool, default "auto"
+            Whether queries keep their real values, by which a bit counts as much as it is certain:
+            they find clearly more of the true neighbours than numbers of bits. Of codes with a
+            refinement they find the candidates. "auto": yes, unless `weights` say what bits are
+            worth, or the index has tables or is on a device, which only numbers of bits can use.
         **options
-            Those of `HammingIndex.search`; for codes with a refinement also `real`, as in
-            `Coder.queries`.
+            Those of `HammingIndex.search`. The metric is that of the coders by default.
 
         Returns
         -------
         Hits
             Codes with a refinement are ranked by the distances of what they decode to. Of others,
-            with one epoch the distances are those of the codes; with several, estimates of
-            Euclidean ones.
+            with several epochs the distances are estimates of Euclidean ones, between rows of
+            length one where the metric is "cosine". With one they are
+            those of the codes: sums of the values whose bits differ, or with `real=False` numbers
+            of bits.
 
         Raises
         ------
@@ -266,25 +293,34 @@ class CoderSet:
         Costs one encoding per query and epoch. The scales that are held at a time are at most
         128 MiB.
         """
+        real = uses_real(index, real, options.get("weights"))
+        if not index.refine and options.get("metric") == self.metric:
+            del options["metric"]  # by which these codes were learned
         epochs = index.epochs
         self._check_live(epochs)
         if not (epochs and len(rows)):
-            return self._nothing(index, len(rows), k, options)
+            return self._nothing(index, len(rows), k, real, options)
         if index.refine and all(self[epoch].refinement is not None for epoch in epochs):
-            queries = self._decoding(rows, epochs, options.pop("real", False))
-            return index.search(queries, k, **options)
+            return index.search(self._decoding(rows, epochs, real), k, **options)
         if len(epochs) == 1:
-            return index.search(self._ask(rows, epochs, False)[epochs[0]].codes, k, **options)
-        step = max(FEW, SCALES // (8 * (index.bits + 1) * len(epochs)))
-        parts = [self._search(index, part, k, options) for part in blocks(as_rows(rows), step)]
-        ids, far = [part.ids for part in parts], [part.distances for part in parts]
+            [asked] = self._ask(rows, epochs, real=real, scaled=False).values()
+            return index.search({epochs[0]: asked.queries}, k, **options)
+        steps = SHARES if real else index.bits
+        step = max(FEW, SCALES // (8 * (steps + 1) * len(epochs)))
+        parts = blocks(as_rows(rows), step)
+        found = [self._search(index, part, k, real, options) for part in parts]
+        ids, far = [part.ids for part in found], [part.distances for part in found]
         return Hits(np.concatenate(ids), np.concatenate(far))
 
-    def _nothing(self, index: HammingIndex, count: int, k: int, options: dict[str, Any]) -> Hits:
+    def _nothing(
+        self, index: HammingIndex, count: int, k: int, real: bool, options: dict[str, Any]
+    ) -> Hits:
         """No hits, for so many rows."""
         if index.refine:
             proven = options.get("exact") is not None
             return no_hits(count, np.float64, reads=np.zeros(count, np.int64) if proven else None)
+        if real:
+            return no_hits(count, np.float64)
         nothing = np.zeros((count, index.bits), np.bool_)
         codes = {epoch: Codes.from_bits(nothing, epoch) for epoch in index.epochs or (0,)}
         plain = {name: value for name, value in options.items() if name not in RANKING}
@@ -296,16 +332,19 @@ class CoderSet:
         asked = [coder.queries(rows, real=real, warn=False) for coder in coders]
         if coders[0].bits:
             checked = as_rows(rows)
-            far = [c.out_of_reach(checked, _signs(q)) for c, q in zip(coders, asked, strict=True)]
+            pairs = zip(coders, asked, strict=True)
+            far = [c.out_of_reach(checked, _signs(q.asked, c.epoch)) for c, q in pairs]
             lost = np.logical_and.reduce(far)
             warn_of_reach(lost.sum(), len(lost), "asked for")
         return dict(zip(epochs, asked, strict=True))
 
-    def _search(self, index: HammingIndex, rows: Array, k: int, options: dict[str, Any]) -> Hits:
-        asked = self._ask(rows, index.epochs, True)
-        codes = {epoch: one.codes for epoch, one in asked.items()}
+    def _search(
+        self, index: HammingIndex, rows: Array, k: int, real: bool, options: dict[str, Any]
+    ) -> Hits:
+        asked = self._ask(rows, index.epochs, real=real, scaled=True)
+        queries = {epoch: one.queries for epoch, one in asked.items()}
         scales = {epoch: one.scale for epoch, one in asked.items()}
-        return index.search(codes, k, scales=scales, **options)
+        return index.search(queries, k, scales=scales, **options)
 
     def _check_live(self, epochs: Iterable[int]) -> None:
         missing = set(epochs) - set(self)
@@ -315,17 +354,21 @@ class CoderSet:
         why = "it was retired" if first < self.retired else "it is not among these coders"
         raise EpochError(f"there is no coder of epoch {first}, which the index holds: {why}")
 
-    def _ask(self, rows: Array, epochs: Iterable[int], scaled: bool) -> dict[int, "_Asked"]:
-        """The codes, reach and scales of queries per epoch; epochs and blocks in parallel."""
-        parts = blocks(as_rows(rows), BLOCK)
+    def _ask(
+        self, rows: Array, epochs: Iterable[int], *, real: bool, scaled: bool
+    ) -> dict[int, "_Asked"]:
+        """Codes or real values, reach and scales of queries; epochs and blocks in parallel."""
+        parts = blocks(compared(as_rows(rows), self.metric), BLOCK)
         tasks = [(epoch, part) for epoch in epochs for part in parts]
 
         def ask(task: tuple[int, Array]) -> _Asked:
             number, part = task
             epoch = self._epoch(number)
-            codes = epoch.coder.encode(part, warn=False)
-            far = epoch.coder.out_of_reach(part, codes)
-            return _Asked(codes, far, epoch.scale(to_numpy(part), codes) if scaled else None)
+            look = epoch.coder.project if real else epoch.coder.encode
+            asked = look(part, warn=False)
+            asked = to_numpy(asked) if real else asked
+            far = epoch.coder.out_of_reach(part, _signs(asked, number))
+            return _Asked(asked, far, _scale(epoch, to_numpy(part), asked) if scaled else None)
 
         found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
         size = len(parts)
@@ -401,9 +444,12 @@ class CoderSet:
 
 
 class _Asked(NamedTuple):
-    """Queries in an epoch: their codes, which are out of reach, and, if asked for, their scales."""
+    """Queries in an epoch, which of them are out of reach, and, if asked for, their scales.
 
-    codes: Codes
+    queries: Codes, or real values (n, bits).
+    """
+
+    queries: Any
     far: NDArray[np.bool_]
     scale: NDArray[np.float64] | None
 
@@ -411,15 +457,45 @@ class _Asked(NamedTuple):
     def concat(cls, parts: list["_Asked"]) -> "_Asked":
         scales = [part.scale for part in parts if part.scale is not None]
         scale = np.concatenate(scales) if scales else None
-        far = np.concatenate([part.far for part in parts])
-        return cls(Codes.concat(part.codes for part in parts), far, scale)
+        queries = [part.queries for part in parts]
+        coded = isinstance(queries[0], Codes)
+        both = Codes.concat(queries) if coded else np.concatenate(queries)
+        return cls(both, np.concatenate([part.far for part in parts]), scale)
 
 
-def _signs(queries: RowQueries) -> Codes:
+def _scale(epoch: Epoch, rows: NDArray[Any], asked: Any) -> NDArray[np.float64]:
+    """What distances from codes, or from real values, mean in an epoch."""
+    if isinstance(asked, Codes):
+        return epoch.scale(rows, asked)
+    return epoch.real_scale(rows, to_numpy(asked))
+
+
+def _signs(asked: Any, epoch: int) -> Codes:
     """The bits of queries, or of the real values behind them."""
-    if isinstance(queries.asked, Codes):
-        return queries.asked
-    return Codes.from_bits(to_numpy(queries.asked > 0), queries.coder.epoch)
+    return asked if isinstance(asked, Codes) else Codes.from_bits(to_numpy(asked > 0), epoch)
+
+
+def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None) -> bool:
+    """Whether queries of an index keep their real values.
+
+    Parameters
+    ----------
+    index : HammingIndex
+    real : "auto" or bool
+        As for `CoderSet.search`.
+    weights : array of shape (bits,), optional
+        What bits are worth, where the user says so.
+
+    Raises
+    ------
+    InputError
+        If `real` is something else.
+    """
+    if real == AUTO and isinstance(real, str):
+        return weights is None and index.strategy in SCANNED
+    if not isinstance(real, bool | np.bool_):
+        raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
+    return bool(real)
 
 
 def newest_coder(model: Any) -> Coder:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, to_numpy
+from streambits._arrays import Array, double, to_numpy
 from streambits._files import sync_folder
 from streambits._threads import ForkSafeLock, cached, one_blas_thread
-from streambits.epochs.calibration import Calibration, Fit
+from streambits.epochs.calibration import SHARES, Calibration, Fit, RealCalibration
 from streambits.errors import StorageError
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
@@ -62,6 +62,35 @@ class Epoch:
         if self._calibration is None:
             return np.broadcast_to(np.arange(codes.bits + 1.0), (len(rows), codes.bits + 1))
         return self._calibration(rows, codes)
+
+    def real_scale(self, rows: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+        """Estimate the Euclidean distance that each real-valued distance means here.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Queries.
+        values : ndarray of shape (n, bits)
+            What the coder projects them to.
+
+        Returns
+        -------
+        ndarray of shape (n, 513)
+            For equal shares of the sum of the absolute values, which is the largest distance that
+            a query can have. The distances themselves, if the sample has fewer than 2 rows.
+        """
+        if self._real is None:
+            sums = np.abs(double(values)).sum(axis=1, keepdims=True)
+            return np.asarray(sums * np.linspace(0, 1, SHARES + 1))
+        return self._real(rows, values)
+
+    @cached
+    def _real(self) -> RealCalibration | None:
+        if self._calibration is None:
+            return None
+        values = to_numpy(self.coder.project(self.rows, warn=False))
+        with one_blas_thread():
+            return RealCalibration(self._calibration, values)
 
     @cached
     def _calibration(self) -> Calibration | None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from streambits.errors import InputError
 from streambits.index.hits import Hits, no_hits
+from streambits.index.keys import Numbers
 from streambits.index.queries import RowQuery
 from streambits.index.rerank import looked_up, true_distances
 from streambits.index.snapshot import MANY, Snapshot
-from streambits.index.store import Ids
 from streambits.kernels.decode import LOW
 
 LEAST_BOUNDS, BOUNDS_PER_HIT, MORE_BOUNDS = 64, 4, 8  # found at first; times as many later
@@ -36,11 +36,11 @@ def check_certified(asked: Queries) -> None:
 
 
 def proven(
-    held: Snapshot, asked: Queries, k: int, metric: str, look_up: Callable[[Ids], Any]
+    held: Snapshot, asked: Queries, k: int, metric: str, look_up: Callable[[Numbers], Any]
 ) -> Hits:
     """The k nearest of every query by raw rows: those of all codes, from as few rows as it takes.
 
-    look_up: from ids to rows.
+    look_up: from numbers of ids to rows.
     """
     rows, total = next(iter(asked.values())).rows, len(held)
     if not total:
@@ -70,12 +70,12 @@ class _Proof:
     """One query: the nearest rows that were read, and how many were read."""
 
     def __init__(
-        self, row: NDArray[np.float64], k: int, metric: str, look_up: Callable[[Ids], Any]
+        self, row: NDArray[np.float64], k: int, metric: str, look_up: Callable[[Numbers], Any]
     ) -> None:
         self.ids, self.distances, self.reads = np.empty(0, np.int64), np.empty(0), 0
         self._row, self._k, self._metric, self._look_up = row, k, metric, look_up
 
-    def read(self, ids: Ids, bounds: NDArray[np.float64]) -> bool:
+    def read(self, ids: Numbers, bounds: NDArray[np.float64]) -> bool:
         """Read on: all ids so far by ascending bounds. Gives whether nothing else can be nearer."""
         while True:
             end = self._end(ids, bounds)
@@ -84,7 +84,7 @@ class _Proof:
             step = max(LEAST_READS, self.reads // READS) if self.reads else self._k
             self._enter(ids[self.reads : min(end, self.reads + step)])
 
-    def _end(self, ids: Ids, bounds: NDArray[np.float64]) -> int:
+    def _end(self, ids: Numbers, bounds: NDArray[np.float64]) -> int:
         """How many of the ids can still be among the k nearest; equal bounds come by id."""
         if len(self.ids) < self._k:
             return len(bounds)
@@ -92,7 +92,7 @@ class _Proof:
         low, high = bounds.searchsorted(last, "left"), bounds.searchsorted(last, "right")
         return int(low + ids[low:high].searchsorted(self.ids[-1]))
 
-    def _enter(self, ids: Ids) -> None:
+    def _enter(self, ids: Numbers) -> None:
         vectors = looked_up(self._look_up, ids, len(self._row))
         ids = np.concatenate([self.ids, ids])
         far = true_distances(vectors, self._row, self._metric)

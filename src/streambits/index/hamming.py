@@ -1,19 +1,21 @@
 """HammingIndex: codes under ids, and their exact neighbours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, Array, as_choice, as_count, as_ids
+from streambits._arrays import LAST_ID, NO_IDS, Array, as_choice, as_count, as_ids
 from streambits._device import is_device, on_device
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
 from streambits.index.certify import certain, check_certified, proven
 from streambits.index.hits import Hits, no_hits
+from streambits.index.keys import Keys, Numbers, first
 from streambits.index.queries import (
     ALL,
     Ranking,
@@ -22,14 +24,13 @@ from streambits.index.queries import (
     as_scales,
     by_epoch,
     check_bits,
-    check_unique,
     have_rows,
     last_of_each,
+    metric_for,
     rows_by_epoch,
 )
 from streambits.index.segment import STRATEGIES
 from streambits.index.snapshot import Snapshot
-from streambits.index.store import Ids
 from streambits.kernels.decode import METRICS
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
@@ -53,8 +54,15 @@ class HammingIndex:
 
     Notes
     -----
+    Ids are whole numbers of 64 bits or texts (also UUIDs), in one index of one kind: that of the
+    first. An index that has become empty takes either.
+
     Equal distances are ordered by id, so hits depend on the codes and ids that are in the index,
     and on nothing else: not on threads, blocks, the order of insertion or the way of searching.
+    The order of texts is that of their hashes, here and wherever ids come in order: it looks like
+    no order, but is the same everywhere and for ever. Texts are known by their hashes (the first 8
+    bytes of BLAKE2b), and one that has the same hash as another in the index, which happens in 1 of
+    370,000 indexes of ten million texts, is refused.
     A call that raises has changed nothing. Codes of several epochs may be in it; a search then
     needs the queries as each epoch's coder encodes them, and compares distances as they are.
 
@@ -66,7 +74,7 @@ class HammingIndex:
     A scan looks at every code: n bits / 64 words per query, on as many threads as BLAS may use.
     Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
     Memory: 8 bytes for every 64 bits of a code, those of its refinement and 9 for its id, and at
-    most an eighth more; with tables 3 to 4 times as much.
+    most an eighth more; with tables 3 to 4 times as much. A text takes its bytes and 8 more.
 
     Examples
     --------
@@ -85,6 +93,10 @@ class HammingIndex:
     [[0, 0, 1], [0, 0, 0]]
     >>> len(index), 10 in index, list(index), index.has([10, 20]).tolist()
     (3, False, [20, 30, 40], [False, True])
+    >>> index = HammingIndex(3)
+    >>> index.add(Codes.from_bits([[0, 0, 0], [0, 1, 1]]), ["a.txt", "b.txt"])
+    >>> index.search(Codes.from_bits([[0, 1, 1]]), k=2).ids.tolist(), "a.txt" in index
+    ([['b.txt', 'a.txt']], True)
     """
 
     def __init__(
@@ -128,24 +140,28 @@ class HammingIndex:
         codes
             Codes of the index's length.
         ids
-            (n,) integers of 64 bits, none of them in the index or there twice; without them,
-            0, 1, 2, ... in the order in which codes come.
+            (n,) integers of 64 bits or texts, none of them in the index or there twice; without
+            them, 0, 1, 2, ... in the order in which codes come.
 
         Raises
         ------
         InputError
-            If an id is in the index (`upsert` replaces its code), or the codes have another number
-            of bits or bytes of refinement than those in it.
+            If an id is in the index (`upsert` replaces its code) or of another kind than those in
+            it, or the codes have another number of bits or bytes of refinement.
         """
         check_bits(codes, self.bits)
+        passed = None if ids is None else _unique(ids, len(codes))
         self.verify()
         with self._changes:
             self._check_refine(codes)
-            new = self._default(len(codes)) if ids is None else _unique(ids, len(codes))
+            new = Keys.of(self._default(len(codes))) if passed is None else passed
             there = self._held.has(new)
             if there.any():
                 remedy = "pass ids that are free" if ids is None else "upsert it, or remove it"
-                raise InputError(f"the id {new[there][0]} is in the index already: {remedy}")
+                raise InputError(
+                    f"the id {first(new.ids[there])} is in the index already: {remedy}"
+                )
+            self._held.check_apart(new)
             self._held = self._held.added(new, codes)
             self._next += len(codes) if ids is None else 0
 
@@ -157,26 +173,28 @@ class HammingIndex:
         codes
             Codes of the index's length.
         ids
-            (n,) integers of 64 bits; of an id that comes twice, the last code counts.
+            (n,) integers of 64 bits or texts; of an id that comes twice, the last code counts.
         """
         check_bits(codes, self.bits)
-        paired = as_paired_ids(ids, len(codes))
-        last = last_of_each(paired)
-        paired, codes = (paired, codes) if last.all() else (paired[last], codes[last])
+        keys = Keys.of(as_paired_ids(ids, len(codes)))
+        keys.check_apart()
+        last = last_of_each(keys.numbers)
+        keys, codes = (keys, codes) if last.all() else (keys.some(last), codes[last])
         self.verify()
         with self._changes:
             self._check_refine(codes)
-            there = self._held.has(paired)
+            there = self._held.has(keys)
+            self._held.check_apart(keys)
             if not there.any():
-                self._held = self._held.added(paired, codes)
+                self._held = self._held.added(keys, codes)
                 return
-            new, old = (paired[~there], codes[~there]), (paired[there], codes[there])
+            new, old = (keys.some(~there), codes[~there]), (keys.some(there), codes[there])
             self._replace(lambda held, alone: held.added(*new).updated(*old, in_place=alone))
 
     def remove(self, ids: Any) -> None:
         """Take out codes; every id must be in the index, and passed once."""
-        gone = as_ids(ids)
-        check_unique(gone)
+        gone = Keys.of(as_ids(ids))
+        gone.check_unique()
         self.verify()
         with self._changes:
             self._replace(lambda held, alone: held.without(gone, in_place=alone))
@@ -295,15 +313,16 @@ class HammingIndex:
 
     def get(self, ids: Any) -> Codes:
         """The codes of ids in the index, all of one epoch."""
-        asked = as_ids(ids)
+        asked = Keys.of(as_ids(ids))
         with self.pinned() as held:
             held.check_has(asked)
-            for epoch, there in held.epochs_of(asked):
+            for epoch, there in held.epochs_of(asked.numbers):
                 if there.all():
-                    return held.codes(epoch, asked)
+                    return held.codes(epoch, asked.numbers)
                 raise EpochError(
-                    f"the id {asked[there][0]} is of epoch {epoch} and the id "
-                    f"{asked[~there][0]} of another: get the codes of each epoch by themselves"
+                    f"the id {first(asked.ids[there])} is of epoch {epoch} and the id "
+                    f"{first(asked.ids[~there])} of another: get the codes of each epoch by "
+                    f"themselves"
                 )
             empty = np.empty((0, -(-self.bits // 8)), np.uint8)
             refine = held.refine or int(not self.bits)  # codes without bits have bytes
@@ -312,8 +331,9 @@ class HammingIndex:
 
     def has(self, ids: Any) -> NDArray[np.bool_]:
         """(n,) whether each of the ids is in the index."""
+        asked = Keys.of(as_ids(ids))
         with self.pinned() as held:
-            return held.has(as_ids(ids))
+            return held.has(asked)
 
     def items(self, size: int = 65536) -> Iterator[CodeBatch]:
         """All ids and codes, at most `size` at a time, by epoch and then by id.
@@ -327,10 +347,10 @@ class HammingIndex:
         size = as_count(size, "size")
         with self.pinned() as held:
             for epoch in held.epochs:
-                ids = held.ids(epoch)
-                for start in range(0, len(ids), size):
-                    some = ids[start : start + size]
-                    yield CodeBatch(some, held.codes(epoch, some))
+                numbers = held.numbers(epoch)
+                for start in range(0, len(numbers), size):
+                    some = numbers[start : start + size]
+                    yield CodeBatch(held.named(some), held.codes(epoch, some))
 
     def search(
         self,
@@ -338,7 +358,7 @@ class HammingIndex:
         k: int = 10,
         *,
         candidates: int | str | None = None,
-        metric: str = "euclidean",
+        metric: str | None = None,
         exact: Any = None,
         weights: Any = None,
         allow: Any = None,
@@ -360,7 +380,8 @@ class HammingIndex:
             what they decode to; "all" ranks every code. By default a 256th of the epoch's codes, at
             least 300 and 30 k. Codes without bits are all ranked.
         metric
-            For `coder.queries`: what distances of decoded rows are, and ranked by. "euclidean";
+            For `coder.queries`: what distances of decoded rows are, and ranked by; that of the
+            coder by default. "euclidean";
             "inner", the inner product with the opposite sign; "cosine", 1 less the cosine of the
             angle, which is 1 for a row of zeros.
         exact
@@ -375,8 +396,10 @@ class HammingIndex:
             Ids to choose from; those that are not in the index do not matter.
         scales
             For several epochs of codes, a mapping from each to (n, bits + 1) rising numbers: what a
-            Hamming distance means there, for each query (`CoderSet.scales`). Hits are merged by,
-            and come with, these; without them, by plain distances. Decoded rows are on one scale.
+            Hamming distance means there, for each query (`CoderSet.scales`); of real values or
+            weights (n, 2 or more), what equal shares of the largest distance mean. Hits are merged
+            by, and come with, these; without them, by plain distances. Decoded rows are on one
+            scale.
 
         Returns
         -------
@@ -385,13 +408,14 @@ class HammingIndex:
             read; without it, where codes are certified and all were ranked, also `certain`, which
             hits are among the true k nearest for certain.
         """
-        k, metric = as_count(k, "k"), as_choice(metric, "metric", METRICS)
+        k = as_count(k, "k")
+        metric = None if metric is None else as_choice(metric, "metric", METRICS)
         if have_rows(queries):
             if scales is not None:
                 raise InputError("distances of decoded rows are on one scale: leave out scales")
-            ranking = as_ranking(candidates, metric, exact, k)
+            ranking = as_ranking(candidates, metric_for(queries, metric, exact), exact, k)
             return self._ranked(queries, k, ranking, weights, allow)
-        if candidates is not None or exact is not None or metric != METRICS[0]:
+        if candidates is not None or exact is not None or metric not in (None, METRICS[0]):
             raise InputError(
                 "only queries with rows rank codes by what they decode to: pass "
                 "coder.queries(rows), or leave out candidates, metric and exact"
@@ -400,10 +424,10 @@ class HammingIndex:
             self._check_bits()
             asked, count = by_epoch(queries, self.bits, held.epochs, weights)
             checked = None if scales is None else as_scales(scales, asked, self.bits)
-            few = held if allow is None else held.among(as_ids(allow, "allow"))
+            few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
             best = few.nearest(asked, k, checked)
-        if best is not None:
-            return best
+            if best is not None:
+                return replace(best, ids=held.named(best.ids))
         real = checked is not None or any(query.weights is not None for query in asked.values())
         return no_hits(count, np.float64 if real else np.int32)
 
@@ -412,17 +436,19 @@ class HammingIndex:
         candidates, metric, look_up = ranking
         with self.pinned() as held:
             asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs, weights)
-            few = held if allow is None else held.among(as_ids(allow, "allow"))
+            few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
             if look_up is not None:
                 check_certified(asked)
-                return proven(few, asked, k, metric, look_up)
-            hits = few.ranked(asked, k, metric=metric, candidates=candidates)
-            if hits is None:
+                hits = proven(few, asked, k, metric, lambda some: look_up(held.named(some)))
+                return replace(hits, ids=held.named(hits.ids))
+            found = few.ranked(asked, k, metric=metric, candidates=candidates)
+            if found is None:
                 return no_hits(count, np.float64)
             whole = candidates == ALL or not self.bits
+            sure = None
             if whole and all(query.refinement.certified for query in asked.values()):
-                return replace(hits, certain=certain(few, asked, hits, metric))
-        return hits
+                sure = certain(few, asked, found, metric)
+            return replace(found, ids=held.named(found.ids), certain=sure)
 
     def _check_bits(self) -> None:
         if not self.bits:
@@ -451,23 +477,28 @@ class HammingIndex:
             asked, count = by_epoch(queries, self.bits, held.epochs)
             if any(query.weights is not None for query in asked.values()):
                 raise InputError("a radius counts bits, and queries has real values: pass Codes")
-            return held.within(asked, radius, count)
+            return _named(held, held.within(asked, radius, count))
 
     def __len__(self) -> int:
         return len(self._held)
 
     def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer | str | UUID):
             return False
-        if not -LAST_ID - 1 <= value <= LAST_ID:
+        is_text = isinstance(value, str | UUID)
+        if isinstance(value, int | np.integer) and not -LAST_ID - 1 <= value <= LAST_ID:
             return False
-        return bool(self.has(np.array([value], np.int64))[0])
+        try:
+            return bool(self.has(as_ids([value]) if is_text else np.array([value], np.int64))[0])
+        except (InputError, UnicodeError):  # of the other kind, or not a text that can be an id
+            return False
 
-    def __iter__(self) -> Iterator[int]:
-        """The ids, ascending, as they were when the iteration began."""
+    def __iter__(self) -> Iterator[int] | Iterator[str]:
+        """The ids in their order, as they were when the iteration began."""
         with self.pinned() as held:
-            found = [held.ids(epoch) for epoch in held.epochs]
-        return map(int, np.sort(np.concatenate(found)) if found else ())
+            found = [held.numbers(epoch) for epoch in held.epochs]
+            ids = held.named(np.sort(np.concatenate([NO_IDS, *found])))
+        return iter(ids.tolist()) if held.has_texts else map(int, ids)
 
     def __repr__(self) -> str:
         more = f" + {self.refine} bytes" if self.refine else ""
@@ -495,7 +526,7 @@ class HammingIndex:
         )
         return index
 
-    def _default(self, count: int) -> Ids:
+    def _default(self, count: int) -> Numbers:
         if self._next + count > LAST_ID + 1:
             raise InputError(f"the ids 0 to {LAST_ID} are used up: pass ids of your own")
         return np.arange(self._next, self._next + count, dtype=np.int64)
@@ -508,7 +539,16 @@ def _copied(state: Any) -> Any:
     return state.copy() if isinstance(state, np.ndarray) else state
 
 
-def _unique(ids: Any, count: int) -> Ids:
-    paired = as_paired_ids(ids, count)
-    check_unique(paired)
-    return paired
+def _unique(ids: Any, count: int) -> Keys:
+    keys = Keys.of(as_paired_ids(ids, count))
+    keys.check_unique()
+    return keys
+
+
+def _named(held: Snapshot, found: Sequence[Hits]) -> list[Hits]:
+    """Hits of several queries with the ids that their numbers stand for."""
+    if not (held.has_texts and found):
+        return list(found)
+    ids = held.named(np.concatenate([hits.ids for hits in found]))
+    parts = np.split(ids, np.cumsum([len(hits) for hits in found])[:-1])
+    return [replace(hits, ids=part) for hits, part in zip(found, parts, strict=True)]

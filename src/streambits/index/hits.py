@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Ids
+
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Neighbours, nearest first; equal distances in the order of ids.
+    """Neighbours, nearest first; equal distances in the order of ids, for texts of their hashes.
 
-    ids: (queries, k) int64, or (hits,) for one query of `within`; distances: the same, int32
-    numbers of bits, or float64 where queries are real-valued, weighted or ranked again; reads:
-    (queries,) raw rows that were read to prove the hits exact; certain: (queries, k) which hits are
-    proven to be among the true k nearest, where codes are certified and all were ranked.
+    ids: (queries, k) int64 or texts, or (hits,) for one query of `within`; distances: the same,
+    int32 numbers of bits, or float64 where queries are real-valued, weighted or ranked again;
+    reads: (queries,) raw rows that were read to prove the hits exact; certain: (queries, k) which
+    hits are proven to be among the true k nearest, where codes are certified and all were ranked.
 
     >>> hits = Hits(np.array([[7, 3]]), np.array([[0, 2]], np.int32))
     >>> hits
@@ -24,7 +26,7 @@ class Hits:
     (1, [[7, 3]])
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     distances: NDArray[Any]
     reads: NDArray[np.int64] | None = None
     certain: NDArray[np.bool_] | None = None
@@ -47,6 +49,19 @@ def scaled(hits: Hits, scale: NDArray[np.float64]) -> Hits:
     places = np.where(inside, hits.distances, 0).astype(np.intp)
     translated = np.take_along_axis(scale, places, axis=1)
     return Hits(hits.ids, np.where(inside, translated, np.inf))
+
+
+def interpolated(hits: Hits, scale: NDArray[np.float64], largest: NDArray[np.float64]) -> Hits:
+    """The same hits, their distances translated by the share that they are of the largest (q,).
+
+    scale: (queries, any) what equal shares from 0 to 1 mean; linear between them.
+    """
+    steps = scale.shape[1] - 1
+    sizes = np.where(largest > 0, largest, 1.0)[:, None]
+    at = np.minimum(hits.distances / sizes, 1.0) * steps
+    below = np.minimum(at.astype(np.intp), steps - 1)
+    low, high = (np.take_along_axis(scale, below + i, axis=1) for i in (0, 1))
+    return Hits(hits.ids, low + (at - below) * (high - low))
 
 
 def merge_nearest(found: Sequence[Hits], k: int) -> Hits:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import (
+    Ids,
     array_namespace,
     as_count,
     as_ids,
@@ -17,9 +18,10 @@ from streambits._arrays import (
 )
 from streambits.errors import EpochError, InputError
 from streambits.index.rerank import as_look_up
-from streambits.index.store import Ids, Words
+from streambits.index.store import Words
 from streambits.model.coder import Coder, RowQueries
 from streambits.model.codes import Codes
+from streambits.model.metric import COSINE
 from streambits.model.refinement import Refinement
 
 Rows = NDArray[np.float64]
@@ -121,6 +123,18 @@ def have_rows(queries: Any) -> bool:
     return any(isinstance(one, RowQueries) for one in some)
 
 
+def metric_for(queries: Any, metric: str | None, exact: Any) -> str:
+    """The metric of a search by rows: as asked, or that of the coders of the queries."""
+    some = queries.values() if isinstance(queries, Mapping) else (queries,)
+    own = next(one.coder.metric for one in some if isinstance(one, RowQueries))
+    if exact is not None and own == COSINE and metric not in (None, COSINE):
+        raise InputError(
+            f"metric is {metric!r}, and the coder has learned angles alone (metric 'cosine'), by "
+            f"which nothing else is proven: leave out exact or metric"
+        )
+    return metric or own
+
+
 def _check_coder(coder: Coder, bits: int, refine: int | None, epoch: int) -> None:
     """Refuse a coder that does not decode the codes of an epoch."""
     if coder.epoch != epoch:
@@ -199,17 +213,18 @@ def as_weights(values: Any, bits: int) -> Weights:
 def as_scales(
     scales: Mapping[int, Any], asked: Mapping[int, Query], bits: int
 ) -> dict[int, NDArray[np.float64]]:
-    """For each epoch asked, (q, bits + 1) finite numbers that never fall along a row."""
+    """For each epoch asked, finite numbers that never fall along a row.
+
+    (q, bits + 1) of them for codes; (q, 2) or more for queries with weights.
+    """
     checked = {}
     for epoch, query in asked.items():
-        if query.weights is not None:
-            raise InputError(
-                "scales translate numbers of bits, and queries has weights: pass Codes"
-            )
         if epoch not in scales:
             raise EpochError(f"scales has none for epoch {epoch}: pass one for each epoch")
         scale = np.asarray(scales[epoch], np.float64)
         shape = (len(query.words), bits + 1)
+        if query.weights is not None and scale.ndim == 2:
+            shape = (len(query.words), max(2, scale.shape[1]))
         if scale.shape != shape or not np.isfinite(scale).all() or (np.diff(scale) < 0).any():
             raise InputError(
                 f"the scale of epoch {epoch} must be {shape} finite numbers that rise along each "
@@ -270,16 +285,6 @@ def as_paired_ids(ids: Any, count: int) -> Ids:
     if len(paired) != count:
         raise InputError(f"there are {len(paired)} ids for {count} codes: pass one id per code")
     return paired
-
-
-def check_unique(ids: Ids) -> None:
-    """Refuse an id that comes twice."""
-    if len(ids) < 2 or (ids[1:] > ids[:-1]).all():
-        return
-    ordered = np.sort(ids)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(twice):
-        raise InputError(f"ids has {twice[0]} more than once: pass each id once")
 
 
 def last_of_each(ids: Ids) -> NDArray[np.bool_]:

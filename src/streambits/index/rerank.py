@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count, as_rows, double, to_numpy
+from streambits._arrays import Ids, as_choice, as_count, as_rows, double, to_numpy
 from streambits.errors import InputError
 from streambits.index.hits import Hits
+from streambits.index.keys import numbers_of
+from streambits.kernels.decode import METRICS
 
 Rows = NDArray[np.float64]
 
 
-def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
-    """Rank hits again, by Euclidean distances of the original vectors.
+def rerank(hits: Hits, queries: Any, rows: Any, k: int, *, metric: str = "euclidean") -> Hits:
+    """Rank hits again, by distances of the original vectors.
 
     Parameters
     ----------
@@ -28,11 +30,14 @@ def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
         function from (h,) ids to their (h, d) rows.
     k
         Number of hits per query that stay.
+    metric
+        What distances are, as for `HammingIndex.search`.
 
     Returns
     -------
     Hits
-        The k nearest of each query's hits, equal distances by id. Reads hits x columns values.
+        The k nearest of each query's hits, equal distances in the order of ids. Reads hits
+        x columns values.
 
     Examples
     --------
@@ -44,14 +49,15 @@ def rerank(hits: Hits, queries: Any, rows: Any, k: int) -> Hits:
     asked = to_numpy(double(as_rows(queries, name="queries")))
     if hits.ids.ndim != 2 or len(asked) != len(hits):
         raise InputError(f"there are {len(asked)} queries for hits of shape {hits.ids.shape}")
+    metric = as_choice(metric, "metric", METRICS)
     look_up, count = as_look_up(rows, "rows"), as_count(k, "k")
     kept = min(count, hits.ids.shape[1])
-    ids, distances = np.empty((len(asked), kept), np.int64), np.empty((len(asked), kept))
+    ids, distances = np.empty((len(asked), kept), hits.ids.dtype), np.empty((len(asked), kept))
     for i, query in enumerate(asked):
         found = hits.ids[i]
         vectors = looked_up(look_up, found, asked.shape[1])
-        far = true_distances(vectors, query, "euclidean")
-        order = np.lexsort((found, far))[:kept]
+        far = true_distances(vectors, query, metric)
+        order = np.lexsort((numbers_of(found), far))[:kept]
         ids[i], distances[i] = found[order], far[order]
     return Hits(ids, distances)
 
@@ -72,14 +78,19 @@ def true_distances(vectors: Rows, query: Rows, metric: str) -> Rows:
     return np.asarray(np.clip(1 - cosines, 0, 2))
 
 
-def as_look_up(rows: Any, name: str) -> Callable[[NDArray[np.int64]], Any]:
+def as_look_up(rows: Any, name: str) -> Callable[[Ids], Any]:
     """A function from ids to rows: `rows` if it is one, or of an array whose row i has the id i."""
     if callable(rows):
         return rows  # type: ignore[no-any-return]
     if getattr(rows, "ndim", None) != 2:
         raise InputError(f"{name} must be an (n, d) array, or a function from ids to rows")
 
-    def look_up(ids: NDArray[np.int64]) -> Any:
+    def look_up(ids: Ids) -> Any:
+        if ids.dtype.kind == "T":
+            raise InputError(
+                f"{name} is an array, and ids are texts, as {ids[0]!r}: pass a function from ids "
+                f"to rows"
+            )
         outside = (ids < 0) | (ids >= len(rows))
         if outside.any():
             raise InputError(
@@ -91,7 +102,7 @@ def as_look_up(rows: Any, name: str) -> Callable[[NDArray[np.int64]], Any]:
     return look_up
 
 
-def looked_up(look_up: Callable[[Any], Any], ids: NDArray[np.int64], width: int) -> Rows:
+def looked_up(look_up: Callable[[Any], Any], ids: Ids, width: int) -> Rows:
     """The rows (n, width) of ids, checked."""
     if not len(ids):
         return np.empty((0, width))

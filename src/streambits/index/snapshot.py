@@ -1,19 +1,20 @@
 """Snapshot: all codes of an index at one moment, and what is found among them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count, frozen
+from streambits._arrays import TEXT, Ids, as_count, frozen
 from streambits.errors import InputError
-from streambits.index.hits import Hits, merge_nearest, merge_within, no_hits, scaled
+from streambits.index.hits import Hits, interpolated, merge_nearest, merge_within, no_hits, scaled
+from streambits.index.keys import Keys, Numbers, clashing, first
 from streambits.index.queries import Query, RowQuery
 from streambits.index.refine import highest, rank, target_of
 from streambits.index.scan import Limits, scan_tasks
 from streambits.index.segment import Segment
-from streambits.index.store import Contents, Ids, Places, Store
+from streambits.index.store import Contents, Places, Store
 from streambits.kernels.decode import NEAR
 from streambits.model.codes import Codes
 
@@ -21,7 +22,7 @@ RATIO = 8  # a segment is at least this many times larger than the next
 FEW = 8  # queries that scan all epochs together
 MANY = 1 << 20  # candidates of all queries that are ranked at a time
 LEAST_CANDIDATES, CANDIDATES_PER_HIT, CODES_PER_CANDIDATE = 300, 30, 256
-NO_IDS: Ids = np.empty(0, np.int64)
+NOTHING: Numbers = np.empty(0, np.int64)
 Segments = tuple[Segment, ...]
 Queries = Mapping[int, Query]
 RowQueries = Mapping[int, RowQuery]
@@ -31,7 +32,9 @@ Scales = Mapping[int, NDArray[np.float64]] | None
 class Snapshot:
     """Codes of one length by epoch, each epoch in a few segments.
 
-    An epoch has a large segment, and smaller ones of what came since. Ids above all others are
+    Ids come as keys, and are found as numbers, of which `named` makes ids again.
+
+    An epoch has a large segment, and smaller ones of what came since. Numbers above all others are
     appended to the first segment. Any others start a segment at the end, which is joined to the one
     before it until each is 8 times larger than the next: a code is moved about 8 log_8(n) times,
     however few are added at a time, and there are few segments.
@@ -63,66 +66,118 @@ class Snapshot:
     def nbytes(self) -> int:
         return sum(segment.nbytes for segment in self._segments())
 
-    def ids(self, epoch: int) -> Ids:
-        """The ids of an epoch, ascending."""
+    @property
+    def has_texts(self) -> bool | None:
+        """Whether ids are texts; None where there are no codes."""
+        segment = next(self._segments(), None)
+        return None if segment is None else segment.store.texts is not None
+
+    def check_kind(self, keys: Keys) -> None:
+        """Refuse texts where ids are whole numbers, and the other way round."""
+        kinds = {False: "whole numbers", True: "texts"}
+        own, other = self.has_texts, keys.texts is not None
+        if len(keys.ids) and own is not None and own != other:
+            raise InputError(
+                f"the ids of this index are {kinds[own]}, and {first(keys.ids)} is not: pass "
+                f"{kinds[own]}, or use another index for {kinds[other]}"
+            )
+
+    def numbers(self, epoch: int) -> Numbers:
+        """The numbers of the ids of an epoch, ascending."""
         found = [segment.store.ids for segment in self._epochs[epoch]]
-        return found[0] if len(found) == 1 else np.sort(np.concatenate([NO_IDS, *found]))
+        return found[0] if len(found) == 1 else np.sort(np.concatenate([NOTHING, *found]))
 
-    def has(self, ids: Ids) -> NDArray[np.bool_]:
+    def named(self, numbers: Numbers) -> Ids:
+        """The ids, in any shape, that have these numbers, which are all here."""
+        if not self.has_texts:
+            return numbers
+        unique, places = np.unique(numbers, return_inverse=True)
+        found = np.empty(len(unique), TEXT)
+        for segment, which, at in _located(self._segments(), unique):
+            assert segment.store.texts is not None
+            found[which] = segment.store.texts.some(at).strings()
+        return np.asarray(found[places.reshape(numbers.shape)])
+
+    def has(self, keys: Keys) -> NDArray[np.bool_]:
         """Whether each id is here."""
-        return _has(self._segments(), ids)
+        self.check_kind(keys)
+        there = _has(self._segments(), keys.numbers)
+        return there if keys.texts is None else there & ~self._clashes(keys)
 
-    def check_has(self, ids: Ids) -> None:
+    def check_has(self, keys: Keys) -> None:
         """Refuse an id that is not here."""
-        there = self.has(ids)
+        there = self.has(keys)
         if not there.all():
-            raise InputError(f"the id {ids[~there][0]} is not in the index: add it first")
+            raise InputError(f"the id {first(keys.ids[~there])} is not in the index: add it first")
 
-    def codes(self, epoch: int, ids: Ids) -> Codes:
+    def check_apart(self, keys: Keys) -> None:
+        """Refuse a text that has the same hash as another that is here."""
+        clash = self._clashes(keys)
+        if clash.any():
+            raise clashing(keys.ids[clash], self.named(keys.numbers[clash]))
+
+    def _clashes(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which of some texts have the same number as another one that is here."""
+        clash = np.zeros(len(keys.numbers), np.bool_)
+        if keys.texts is not None:
+            for segment, which, at in _located(self._segments(), keys.numbers):
+                assert segment.store.texts is not None
+                clash[which] = ~segment.store.texts.some(at).equal(keys.texts.some(which))
+        return clash
+
+    def codes(self, epoch: int, ids: Numbers) -> Codes:
         """The codes of ids that are in an epoch."""
         codes = self._contents(epoch, ids)
         refinement = frozen(codes.refinement) if self.refine else None
         return Codes.from_words(codes.words, self.bits, epoch, refinement)
 
-    def epochs_of(self, ids: Ids) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    def epochs_of(self, ids: Numbers) -> Iterator[tuple[int, NDArray[np.bool_]]]:
         """Every epoch that has some of the ids, and which of them."""
         for epoch, segments in self._epochs.items():
             there = _has(segments, ids)
             if there.any():
                 yield epoch, there
 
-    def added(self, ids: Ids, codes: Codes) -> "Snapshot":
+    def added(self, keys: Keys, codes: Codes) -> "Snapshot":
         """With codes under unique ids that are not here."""
-        if not len(ids):
+        if not len(keys.ids):
             return self
-        grown = self._grown(self._epochs.get(codes.epoch, ()), ids, Contents.of(codes))
+        more = Contents.of(codes, keys.texts)
+        grown = self._grown(self._epochs.get(codes.epoch, ()), keys.numbers, more)
         epochs = {**self._epochs, codes.epoch: grown}
         return Snapshot(self.bits, self.strategy, codes.refine, epochs)
 
-    def without(self, ids: Ids, *, in_place: bool) -> "Snapshot":
+    def without(self, keys: Keys, *, in_place: bool) -> "Snapshot":
         """Without ids, which must all be here; an epoch without codes is gone."""
+        self.check_kind(keys)
+        ids = keys.numbers
         found = {
             epoch: [places[there] for places, there in (s.store.find(ids) for s in segments)]
             for epoch, segments in self._epochs.items()
         }
-        if sum(len(places) for each in found.values() for places in each) < len(ids):
-            self.check_has(ids)
+        few = sum(len(places) for each in found.values() for places in each) < len(ids)
+        if few or keys.texts is not None:
+            self.check_has(keys)
         rest = {
             epoch: _without(segments, found[epoch], in_place)
             for epoch, segments in self._epochs.items()
         }
         return self._with({epoch: segments for epoch, segments in rest.items() if segments})
 
-    def updated(self, ids: Ids, codes: Codes, *, in_place: bool) -> "Snapshot":
+    def updated(self, keys: Keys, codes: Codes, *, in_place: bool) -> "Snapshot":
         """With other codes for ids, which must all be here, in whatever epoch."""
-        self.check_has(ids)
-        moved = np.ones(len(ids), np.bool_)
+        self.check_has(keys)
+        moved = np.ones(len(keys.ids), np.bool_)
         if in_place:
-            moved = ~_overwrite(self._epochs.get(codes.epoch, ()), ids, Contents.of(codes))
-        return self.without(ids[moved], in_place=in_place).added(ids[moved], codes[moved])
+            segments = self._epochs.get(codes.epoch, ())
+            moved = ~_overwrite(segments, keys.numbers, Contents.of(codes))
+        rest = keys.some(moved)
+        return self.without(rest, in_place=in_place).added(rest, codes[moved])
 
-    def among(self, ids: Ids) -> "Snapshot":
-        """The codes of these ids alone, as far as they are here."""
+    def among(self, keys: Keys) -> "Snapshot":
+        """The codes of these ids alone, as far as they are here; without texts."""
+        self.check_kind(keys)
+        ids = keys.numbers if keys.texts is None else keys.numbers[self.has(keys)]
         few, ids = Snapshot(self.bits, "scan", self.refine), np.unique(ids)
         return few._with(
             {
@@ -139,7 +194,8 @@ class Snapshot:
     def nearest(self, asked: Queries, k: int, scales: Scales = None) -> Hits | None:
         """The k nearest of every query over all epochs; None where there are no codes.
 
-        scales: what a Hamming distance means in each epoch, (queries, bits + 1).
+        scales: what a Hamming distance means in each epoch, (queries, bits + 1); of queries with
+        weights, what equal shares of the sum of these mean, (queries, any).
         """
         few = all(len(query.words) <= FEW and query.weights is None for query in asked.values())
         together = self._nearest_together(asked, k, scales) if few else None
@@ -168,7 +224,10 @@ class Snapshot:
             limits = None if best is None or query.weights is not None else _limits(best, k, scale)
             found = [segment.nearest(query, k, limits) for segment in self._epochs[epoch]]
             hits = merge_nearest(found, k)
-            hits = hits if scale is None else scaled(hits, scale)
+            if scale is not None and query.weights is not None:
+                hits = interpolated(hits, scale, query.weights.sum(axis=1))
+            elif scale is not None:
+                hits = scaled(hits, scale)
             best = hits if best is None else merge_nearest([best, hits], k)
         return best
 
@@ -206,7 +265,7 @@ class Snapshot:
         ids, distances = [hits.ids for hits in found], [hits.distances for hits in found]
         return Hits(np.concatenate(ids), np.concatenate(distances))
 
-    def highest(self, asked: RowQueries, ids: Ids, metric: str) -> NDArray[np.float64]:
+    def highest(self, asked: RowQueries, ids: Numbers, metric: str) -> NDArray[np.float64]:
         """What the distances of ids (queries, any), which are here, are at most."""
         found = np.full(ids.shape, np.inf)
         for epoch, segments in self._epochs.items():
@@ -249,7 +308,10 @@ class Snapshot:
             as_count(int(epoch), "epoch", least=0): opened(segments)
             for epoch, segments in state.items()
         }
-        return cls(bits, strategy, refine, epochs)
+        found = cls(bits, strategy, refine, epochs)
+        if len({segment.store.texts is None for segment in found._segments()}) > 1:
+            raise ValueError("some ids are texts, and others are not")
+        return found
 
     def check(self) -> None:
         """Refuse contents that cannot be."""
@@ -259,17 +321,17 @@ class Snapshot:
     def _segments(self) -> Iterator[Segment]:
         return (segment for segments in self._epochs.values() for segment in segments)
 
-    def _contents(self, epoch: int, ids: Ids) -> Contents:
+    def _contents(self, epoch: int, ids: Numbers) -> Contents:
         words = np.empty((len(ids), -(-self.bits // 64)), np.uint64)
         refinement = np.empty((len(ids), self.refine or 0), np.uint8)
         for segment, which, places in _located(self._epochs[epoch], ids):
-            words[which], refinement[which] = segment.store.codes_at(places)
+            words[which], refinement[which], _ = segment.store.codes_at(places)
         return Contents(words, refinement)
 
     def _with(self, epochs: Mapping[int, Segments]) -> "Snapshot":
         return Snapshot(self.bits, self.strategy, self.refine, epochs)
 
-    def _grown(self, segments: Segments, ids: Ids, codes: Contents) -> Segments:
+    def _grown(self, segments: Segments, ids: Numbers, codes: Contents) -> Segments:
         """Segments of one epoch with more codes."""
         first = segments[0] if segments else None
         fits = first is not None and first.tables is None and ids[0] > first.store.last
@@ -285,14 +347,16 @@ def _count(candidates: int | str | None, k: int, codes: int) -> int | None:
     return candidates if isinstance(candidates, int) else None
 
 
-def _has(segments: Segments | Iterator[Segment], ids: Ids) -> NDArray[np.bool_]:
+def _has(segments: Iterable[Segment], ids: Numbers) -> NDArray[np.bool_]:
     there = np.zeros(len(ids), np.bool_)
     for segment in segments:
         there |= segment.store.find(ids)[1]
     return there
 
 
-def _located(segments: Segments, ids: Ids) -> Iterator[tuple[Segment, NDArray[np.bool_], Places]]:
+def _located(
+    segments: Iterable[Segment], ids: Numbers
+) -> Iterator[tuple[Segment, NDArray[np.bool_], Places]]:
     """For each segment: which of the ids it has, and at which places."""
     for segment in segments:
         places, there = segment.store.find(ids)
@@ -308,7 +372,7 @@ def _without(segments: Segments, found: Sequence[Places], in_place: bool) -> Seg
     return _tidy([s.without(at, in_place=in_place) if len(at) else s for s, at in pairs])
 
 
-def _overwrite(segments: Segments, ids: Ids, codes: Contents) -> NDArray[np.bool_]:
+def _overwrite(segments: Segments, ids: Numbers, codes: Contents) -> NDArray[np.bool_]:
     """Other codes for ids, for all that hold these segments; which of them were written.
 
     Only if nobody reads them. Codes that are in tables stay as they are.

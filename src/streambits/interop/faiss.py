@@ -53,7 +53,7 @@ def to_faiss(index: HammingIndex, coder: Coder | None = None) -> Any:
     Parameters
     ----------
     index
-        An index of one epoch at most, for FAISS has none.
+        An index of one epoch at most, for FAISS has none, and with whole numbers for ids.
     coder
         What made the codes, if they have no sign bits: FAISS holds its centres.
 
@@ -81,6 +81,7 @@ def to_faiss(index: HammingIndex, coder: Coder | None = None) -> Any:
             f"the index holds epochs {', '.join(map(str, index.epochs))}, and FAISS would compare "
             f"their codes as if they were of one: bring all rows to one epoch first"
         )
+    _check_numbers(index)
     if not index.bits:
         return _product(index, _refinement(index, coder))
     if coder is not None:
@@ -95,6 +96,16 @@ def to_faiss(index: HammingIndex, coder: Coder | None = None) -> Any:
     for ids, codes in index.items():
         named.add_with_ids(codes.packed, ids)
     return named
+
+
+def _check_numbers(index: HammingIndex) -> None:
+    for ids, _ in index.items(1):
+        if ids.dtype.kind == "T":
+            raise InputError(
+                f"the ids of the index are texts, as {ids[0]!r}, and FAISS has whole numbers only: "
+                f"number the rows, keep the texts beside them, and index the codes by these numbers"
+            )
+        break
 
 
 def _refinement(index: HammingIndex, coder: Coder | None) -> Refinement:

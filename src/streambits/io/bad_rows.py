@@ -46,19 +46,26 @@ def why_bad(values: Any, width: int | None = None, names: tuple[str, ...] | None
     return ""
 
 
-def why_bad_id(value: object) -> str:
-    """Say what is wrong with an id, or nothing.
+def why_bad_id(value: object, text: bool | None = None) -> str:
+    """Say what is wrong with an id, or nothing. text: whether ids are texts; None: of any kind.
 
     Examples
     --------
-    >>> why_bad_id(7), why_bad_id(0.5)
-    ('', 'the id 0.5 is not a 64-bit integer')
+    >>> why_bad_id(7), why_bad_id("a"), why_bad_id("a", text=False)
+    ('', '', "the id 'a' is not a 64-bit integer")
+    >>> why_bad_id(7, text=True)
+    'the id 7 is not a text, as those before it are'
     """
     if value is None or value == "":
         return "the id is missing"
+    if isinstance(value, str) and text is not False:
+        broken = value.encode("utf-8", "replace").decode() != value
+        return f"the id {_short(value)} has half a character" if broken else ""
+    if text:
+        return f"the id {_short(value)} is not a text, as those before it are"
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return ""
-    return f"the id {_short(value)} is not a 64-bit integer"
+    return f"the id {_short(value)} is not a 64-bit integer{' or a text' * (text is None)}"
 
 
 def plural(count: int, noun: str) -> str:

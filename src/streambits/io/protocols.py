@@ -12,8 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Ids
 from streambits.model.batches import RowBatch
 from streambits.model.codes import Codes
+
+Payload = NDArray[np.object_]
 
 
 @runtime_checkable
@@ -69,8 +72,16 @@ class Sink(Protocol):
 
     name: str
 
-    def write(self, ids: NDArray[np.int64], codes: Codes) -> None:
-        """Take codes of one epoch; ids that were written before are replaced."""
+    def write(self, ids: Ids, codes: Codes, payload: Payload | None = None) -> None:
+        """Take codes of one epoch; ids that were written before are replaced.
+
+        ids: whole numbers or texts, of one kind in all calls; payload: (n, p) texts or None, for a
+        sink that was opened to keep them.
+        """
+        ...
+
+    def remove(self, ids: Ids) -> None:
+        """Take out ids, in the order of the calls; those that are not there do not matter."""
         ...
 
     def commit(self) -> None:

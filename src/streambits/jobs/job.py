@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from streambits._digests import Digest
 from streambits.epochs.detector import latest
-from streambits.errors import InputError, StorageError, StreambitsError
+from streambits.errors import InputError, ReachError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
 from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
 from streambits.io.urls import is_url, shown
@@ -16,8 +16,8 @@ from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher
 from streambits.jobs.reader import ReadAhead
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.work import Work
-from streambits.model.batches import CodeBatch, RowBatch
+from streambits.jobs.work import Change, Work
+from streambits.model.batches import RowBatch
 
 REPORT = 1.0  # seconds between two steps that are reported
 
@@ -48,6 +48,8 @@ class JobPlan(NamedTuple):
         Their bytes of refinement.
     to : str, optional
         Where codes go, as `open_sink` reads it. Default: Parquet files in the folder.
+    keep : tuple of str
+        Names of what the source gives as payload, to be kept with the codes.
     skip_bad : bool
         Put bad rows aside instead of stopping.
     names : dict of str to str, optional
@@ -64,6 +66,7 @@ class JobPlan(NamedTuple):
     bits: int | None = None
     refine: int = 0
     to: str | None = None
+    keep: tuple[str, ...] = ()
     skip_bad: bool = False
     names: dict[str, str] | None = None
     retry_seconds: float | None = None
@@ -113,6 +116,7 @@ def run_job(
                 target,
                 plan.bits,
                 refine=plan.refine,
+                keep=plan.keep,
                 retry_seconds=plan.retry_seconds,
                 made_by=model,
             )
@@ -155,7 +159,7 @@ class Job:
         self.source, self.work, self.sink = source, work, sink
         self.rejects, self.folder = rejects, folder
         self.pace, self.watchers = pace or Pace(), watchers
-        self.rows = self.bytes = 0
+        self.rows = self.bytes = self.removed = 0
         self._offset: Any = None
         self._uncommitted = False  # whether rows came since the last commit
         self._committed = self._counts()
@@ -175,12 +179,12 @@ class Job:
                 if not stop.asked:
                     self._write(self.work.finish())
                 self._commit()
-                if not self.work.ready:  # rows that wait for more are read again the next time
-                    self._go_back()
                 self._finish(ended=not stop.asked)
                 return self._report("end", stopped=stop.asked)
         except StorageError as error:
             raise self._safe(error) from error
+        except ReachError as error:
+            raise ReachError(f"{error}; --out-of-reach accept goes on all the same") from error
         finally:
             self.rejects.close()
 
@@ -200,6 +204,8 @@ class Job:
         self._committed, self._offset = found.counts, found.offset
         self._go_back()
         self._rows_before = self.rows
+        if found.ended:  # it goes on: what it writes from here on is not committed yet
+            self._commit_all()
 
     def _check_source(self, found: Checkpoint) -> None:
         """What is read before the offset must be what was read then; the rest would not fit it."""
@@ -233,19 +239,24 @@ class Job:
 
     def _process(self, batch: RowBatch) -> None:
         epoch = self.work.epoch
-        self._write(self.work.process(batch.ids, batch.rows))
+        self._write(self.work.process(batch))
         self.rejects.put(batch.rejects)
         self.rows, self.bytes = self.rows + len(batch.ids), self.bytes + batch.rows.nbytes
+        self.removed += len(batch.removals.ids) if batch.removals else 0
         self._offset, self._uncommitted = batch.offset, True
         if self.work.epoch != epoch:
             self._report("epoch")
         elif time.monotonic() - self._report_time >= REPORT:
             self._report("step")
 
-    def _write(self, batches: Iterable[CodeBatch]) -> None:
-        for ids, codes in batches:
-            if self.sink is not None:
-                self.sink.write(ids, codes)
+    def _write(self, changes: Iterable[Change]) -> None:
+        for ids, codes, payload in changes:
+            if self.sink is None:
+                continue
+            if codes is None:
+                self.sink.remove(ids)
+            else:
+                self.sink.write(ids, codes, payload)
 
     def _commit_due(self) -> bool:
         waited = time.monotonic() - self._commit_time
@@ -254,9 +265,8 @@ class Job:
 
     def _commit(self) -> None:
         self._commit_time = time.monotonic()
-        if self.work.ready:
-            self._commit_all()
-            self._report("commit")
+        self._commit_all()
+        self._report("commit")
 
     def _commit_all(self) -> None:
         if self.sink is not None:
@@ -278,11 +288,12 @@ class Job:
 
     def _counts(self) -> dict[str, int]:
         rejects = {"rejects": self.rejects.count, **self.rejects.digest._asdict()}
-        return {"rows": self.rows, "bytes": self.bytes} | rejects
+        return {"rows": self.rows, "bytes": self.bytes, "removed": self.removed} | rejects
 
     def _go_back(self) -> None:
         """Count from the last commit on."""
         self.rows, self.bytes = self._committed["rows"], self._committed["bytes"]
+        self.removed = self._committed.get("removed", 0)  # older checkpoints do not say
         digest = Digest(self._committed["size"], self._committed["crc"])
         self.rejects.resume(self._committed["rejects"], digest)
 
@@ -315,6 +326,8 @@ class Job:
             lag=self.source.lag if isinstance(self.source, Live) else None,
             total=self._total,
             out_of_reach=self.work.out_of_reach,
+            removed=self.removed,
+            waiting=self.work.waiting,
             stopped=stopped,
         )
         for watcher in self.watchers:

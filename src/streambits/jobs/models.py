@@ -5,10 +5,10 @@ the last codes of the job.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import lexists, realpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streambits.epochs.coder_set import CoderSet, newest_coder
 from streambits.errors import InputError, MergeError, StorageError
@@ -34,12 +34,15 @@ class OpenModel:
         What the file holds.
     beside : Learner or Path, optional
         The learner of the same job, or its file.
+    commit : Checkpoint, optional
+        The last commit of its job, where it is the folder of one.
     """
 
     path: Path
     digest: str
     content: Model
     beside: Learner | Path | None = None
+    commit: Checkpoint | None = None
 
     @property
     def coder(self) -> Coder:
@@ -161,8 +164,37 @@ def merge_models(paths: Sequence[str | Path]) -> Learner:
         try:
             whole.merge(_open_learner(path))
         except MergeError as error:
-            raise MergeError(f"{path} does not fit {first}: {error}") from error
+            raise MergeError(
+                f"{path} does not fit {first}: {error}. Shards that share landmarks are made by "
+                f"streambits learn --like {first}"
+            ) from error
     return whole
+
+
+def open_learner(path: str | Path) -> tuple[Learner, OpenModel]:
+    """Open a learner that is to go on, and where it was found.
+
+    Parameters
+    ----------
+    path : path
+        A file, or the folder of a job that has ended or was stopped.
+
+    Raises
+    ------
+    InputError
+        If there is no learner, or the job goes on, whose next commit would replace it.
+    """
+    found = open_model(path)
+    learner = found.learner()
+    if learner is None:
+        kind = type(found.content).__name__
+        raise InputError(f"{found.path} holds {_article(kind)}, and only a learner goes on")
+    if Path(path).is_dir() and JobFolder(path).running:
+        raise InputError(
+            f"the job in {path} goes on, and its next commit replaces the model: wait until it "
+            f"has ended, or stop it"
+        )
+    return learner, found
 
 
 def learner_file(path: Path) -> Path:
@@ -279,18 +311,21 @@ def _newest(folder: JobFolder) -> OpenModel | None:
     if ended is not None and (last is None or not last.models):
         return ended
     live = _open(folder.checkpoint_file)
-    return live if ended is None or live._seen > ended._seen else ended
+    if ended is None or live._seen > ended._seen:
+        return live
+    return replace(ended, commit=live.commit)
 
 
 def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
     """Open a file. folder: of the job that it belongs to, which may have a learner beside it."""
     content, digest_ = opened(file)
     beside = folder.model_file if folder and lexists(folder.model_file) else None
-    if isinstance(content, Checkpoint):
-        held = content.models
+    commit = content if isinstance(content, Checkpoint) else None
+    if commit is not None:
+        held = commit.models
         beside, content = held.get("learner"), held.get("coders", held.get("learner"))
         if content is None:
-            raise InputError(f"{file} has no model: name one with --model")
+            raise InputError(f"{file} has no model{_why_none(held)}: name one with --model")
         if isinstance(content, CoderSet):
             content.store_in(file.parent, load)
     if not isinstance(content, Model):
@@ -298,7 +333,14 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
             f"{file} holds {_article(type(content).__name__)}, and a model is needed: name a "
             f"learner or a coder"
         )
-    return OpenModel(file, digest_, content, beside)
+    return OpenModel(file, digest_, content, beside, commit)
+
+
+def _why_none(held: dict[str, Any]) -> str:
+    if "waiting" not in held:
+        return ""
+    count = len(held["waiting"].batch.ids)
+    return f" yet, as its {count:,} rows wait for landmarks, which are drawn when there are more"
 
 
 def _article(kind: str) -> str:

@@ -46,6 +46,10 @@ class Progress(NamedTuple):
         Rows of the source, good and bad, where that is known.
     out_of_reach : int
         Rows of this run that no landmark reached: their codes say nothing.
+    removed : int
+        Removals in the stream, those of earlier runs included.
+    waiting : int
+        Rows that wait for landmarks: they have no codes yet.
     stopped : bool
         Whether a signal ended the job.
     """
@@ -61,6 +65,8 @@ class Progress(NamedTuple):
     lag: int | None = None
     total: int | None = None
     out_of_reach: int = 0
+    removed: int = 0
+    waiting: int = 0
     stopped: bool = False
 
     @property
@@ -225,7 +231,11 @@ class Metrics:
         self._rows = counter("streambits_rows", "Rows read, with earlier runs", registry=held)
         self._bytes = counter("streambits_bytes", "Bytes of the rows read", registry=held)
         self._rejects = counter("streambits_rejects", "Rows put aside", registry=held)
+        self._removed = counter("streambits_removed", "Removals in the stream", registry=held)
         self._commits = counter("streambits_commits", "Commits of this run", registry=held)
+        self._waiting = gauge(
+            "streambits_waiting_rows", "Rows that wait for landmarks", registry=held
+        )
         self._epoch = gauge("streambits_epoch", "Epoch of the codes", registry=held)
         self._rate = gauge("streambits_rows_per_second", "Rows per second", registry=held)
         self._certificate = gauge("streambits_certificate", "Bound of the sketch", registry=held)
@@ -251,6 +261,8 @@ class Metrics:
         self._rows.inc(max(0, progress.rows - last.rows))  # a job that is stopped early gives back
         self._bytes.inc(max(0, progress.bytes - last.bytes))
         self._rejects.inc(max(0, progress.rejects - last.rejects))
+        self._removed.inc(max(0, progress.removed - last.removed))
+        self._waiting.set(progress.waiting)
         self._commits.inc(event == "commit")
         self._epoch.set(progress.epoch)
         self._rate.set(progress.rate)

@@ -3,16 +3,14 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from streambits._device import Uploader
 from streambits.errors import InputError
 from streambits.io.protocols import Source
-from streambits.model.batches import RowBatch
+from streambits.model.batches import RowBatch, join_batches
 from streambits.model.sampling import Reservoir
 
 AHEAD = 4  # batches that wait
@@ -74,7 +72,7 @@ class ReadAhead:
         held: list[RowBatch] = []
         for found in stage.items(lambda: 0 if held else TICK):
             if held and not (isinstance(found, RowBatch) and _fits(held, found, *self._most)):
-                yield _joined(held)
+                yield join_batches(held)
                 held.clear()
             elif found is None:
                 yield None
@@ -83,7 +81,7 @@ class ReadAhead:
             if found is not None:
                 held.append(found)
         if held:
-            yield _joined(held)
+            yield join_batches(held)
 
 
 class _Stage:
@@ -151,18 +149,7 @@ def _fits(held: list[RowBatch], batch: RowBatch, rows: int, size: int) -> bool:
         and sum(one.rows.nbytes for one in both) <= size
         and first.dtype == batch.rows.dtype
         and first.shape[1:] == batch.rows.shape[1:]
-    )
-
-
-def _joined(batches: list[RowBatch]) -> RowBatch:
-    """Chunks that follow each other as one."""
-    if len(batches) == 1:
-        return batches[0]
-    return RowBatch(
-        np.concatenate([batch.ids for batch in batches]),
-        np.concatenate([batch.rows for batch in batches]),
-        batches[-1].offset,
-        tuple(chain.from_iterable(batch.rejects for batch in batches)),
+        and held[0].ids.dtype == batch.ids.dtype
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streambits._arrays import NO_IDS, concat_ids
 from streambits._files import sync_folder
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
@@ -17,7 +18,6 @@ from streambits.io.codes import open_sink
 from streambits.io.protocols import Source
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.models import Model, OpenModel
-from streambits.jobs.work import Ids
 from streambits.model.batches import Reject, RowBatch
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
@@ -103,9 +103,9 @@ def _encode_all(
     coder: Coder,
     on_reject: Callable[[Reject], None],
 ) -> CoderSet:
-    coders, every = CoderSet(), np.concatenate([_NONE, *(ids for ids, _ in index.items())])
+    coders, every = CoderSet(), concat_ids(ids for ids, _ in index.items())
     sample = Reservoir(coders.size, coder.features.like, inputs=coder.features.inputs)
-    encoded = [_NONE]
+    encoded = [NO_IDS]
 
     def batches() -> Iterator[RowBatch]:
         for batch in source.read():
@@ -118,7 +118,7 @@ def _encode_all(
                 yield batch
 
     reencode(coder, batches(), index)  # all rows of other epochs, and no row that is not there
-    missing = np.setdiff1d(every, np.concatenate(encoded))
+    missing = np.setdiff1d(every, concat_ids(encoded))
     if len(missing):
         raise InputError(
             f"the source lacks {len(missing)} of the index's rows, among them the id {missing[0]}: "
@@ -127,9 +127,6 @@ def _encode_all(
     if sample.seen:
         coders.record(coder, sample.rows, coder.encode(sample.rows))
     return coders
-
-
-_NONE: Ids = np.empty(0, np.int64)
 
 
 def write_reencoded(index: HammingIndex, made: Reencoded, out: Path) -> None:

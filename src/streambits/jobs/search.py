@@ -2,26 +2,29 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.epochs.coder_set import CoderSet
-from streambits.errors import EpochError, InputError, StorageError
+from streambits._arrays import Ids, as_count, as_ids, as_rows, double, to_numpy
+from streambits.epochs.coder_set import AUTO, CoderSet, uses_real
+from streambits.errors import ChangedError, EpochError, InputError, ReachError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.queries import last_of_each
+from streambits.index.rerank import true_distances
 from streambits.io.codes import code_format, open_codes
 from streambits.io.protocols import Source
+from streambits.jobs.folder import JobFolder
 from streambits.jobs.models import OpenModel, open_model_of
 from streambits.model.batches import RowBatch
-from streambits.model.coder import Coder
+from streambits.model.coder import REMEDY, Coder, warn_of_reach
+from streambits.model.metric import EUCLIDEAN
 
 MORE = 10  # times k: candidates that are ranked again
 TRIES, TICK = 20, 0.25  # how often a running job is opened again, and seconds between
-Ids = NDArray[np.int64]
 NO_IDS: Ids = np.empty(0, np.int64)
 
 
@@ -32,20 +35,19 @@ class Ranking(NamedTuple):
     ----------
     candidates : int or "all", optional
         Codes of each epoch that are ranked.
-    metric : {"euclidean", "inner", "cosine"}
+    metric : {"euclidean", "inner", "cosine"}, optional
+        That of the model by default.
     exact : array or callable, optional
         Raw rows, to prove the answers.
     """
 
     candidates: int | str | None = None
-    metric: str = "euclidean"
+    metric: str | None = None
     exact: Any = None
 
     def set(self) -> list[str]:
         """Names of what is not the default."""
-        return [
-            name for name in self._fields if getattr(self, name) is not getattr(NO_RANKING, name)
-        ]
+        return [name for name, value in self._asdict().items() if value is not None]
 
 
 NO_RANKING = Ranking()
@@ -61,7 +63,8 @@ class Answer(NamedTuple):
     ids : list of int
         Nearest first.
     distances : list of float
-        Numbers of bits, estimates of Euclidean distances, or distances from what codes decode to.
+        Sums of the values whose bits differ, or numbers of bits; estimates of Euclidean distances;
+        or distances from what codes decode to.
     certain : list of bool, optional
         Which answers are proven to be among the true ones.
     reads : int, optional
@@ -79,7 +82,7 @@ class Answer(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Searcher":
+def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Searcher | WaitingRows":
     """Open codes and the model that made them, to search them by rows.
 
     Parameters
@@ -106,23 +109,49 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
     -----
     Codes whose file records no epoch (FAISS, .npy) are assumed to be of the newest.
     """
+    waiting = _waiting(codes) if model is None else None
+    if waiting is not None:
+        return waiting
+    for attempt in range(TRIES):
+        try:
+            return _opened(codes, model)
+        except ChangedError:  # a job that ended, or went on, while its codes were read
+            if attempt == TRIES - 1:
+                raise
+            time.sleep(TICK)
+    raise AssertionError("the last try returns or raises")
+
+
+def _waiting(codes: str | Path) -> "WaitingRows | None":
+    """The rows of a job that has made no codes yet."""
+    if code_format(codes) != "job":
+        return None
+    last = JobFolder(codes).checkpoint()
+    if last is None or "waiting" not in last.models:
+        return None
+    settings = (JobFolder(codes).description() or {}).get("settings", {})
+    metric = settings.get("metric", EUCLIDEAN)
+    return WaitingRows.of(last.models["waiting"].batch, last.counts, metric)
+
+
+def _opened(codes: str | Path, model: str | Path | None) -> "Searcher | WaitingRows":
     found = open_model_of(codes, model)
     newest = found.coder
     bytes_only = code_format(codes) in ("faiss", "packed", "jsonl", "npy")
     bits = newest.bits if bytes_only else None
-    index = open_codes(codes, epoch=newest.epoch, bits=bits).index()
+    job = code_format(codes) == "job" and found.commit is not None
+    committed = found.commit.sink if job and found.commit else None
+    index = open_codes(codes, epoch=newest.epoch, bits=bits, committed=committed).index()
     if (newest.bits, newest.refine) != (index.bits, index.refine or 0):
         raise InputError(
             f"{codes} has codes of {_length(index)}, and the model {found.path} makes "
             f"{_length(newest)}: name the model they were made with (--model)"
         )
-    for _ in range(TRIES):  # the codes of a job that runs may be newer than its checkpoint
-        held = found.content
-        if not (found.live and isinstance(held, CoderSet)) or set(index.epochs) <= set(held):
-            break
-        time.sleep(TICK)
-        found = open_model_of(codes, model)
-    return Searcher(index, found, _remove_retired(index, found.content))
+    held = found.content
+    if found.live and isinstance(held, CoderSet) and not set(index.epochs) <= set(held):
+        raise ChangedError(f"{codes} has codes of an epoch that its job has not committed yet")
+    counts = found.commit.counts if job and found.commit else {}
+    return Searcher(index, found, _remove_retired(index, found.content), counts)
 
 
 def _length(of: HammingIndex | Coder) -> str:
@@ -139,13 +168,80 @@ def _remove_retired(index: HammingIndex, model: Any) -> int:
     return sum(map(len, ids))
 
 
+class _Answering:
+    """What searches, and answers query by query."""
+
+    search: Any
+    within: Any
+    metric: Any
+
+    def check_reach(self, rows: NDArray[Any], refuse: bool, name: str) -> None:
+        """Notice queries that no model of any epoch can tell apart; of rows there are none."""
+
+    def answers(
+        self,
+        batches: Iterable[RowBatch],
+        k: int = 10,
+        *,
+        real: bool | str = AUTO,
+        allow: Ids | None = None,
+        ranking: "Ranking" = NO_RANKING,
+        radius: int | None = None,
+        refuse: bool = False,
+        name: str = "the queries",
+    ) -> Iterator[Answer]:
+        """An answer for each query, as they come.
+
+        radius: in place of k, `within`; refuse: whether it is an error if most queries are so far
+        from all that was learned that a model cannot tell them apart.
+        """
+        for ids, rows, *_ in filter(_has_rows, batches):
+            self.check_reach(rows, refuse, name)
+            if radius is not None:
+                yield from _answers(ids, self.within(rows, radius, name=name))
+            else:
+                hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
+                yield from _answers(ids, _split(hits))
+
+    def reranked(
+        self,
+        batches: Iterable[RowBatch],
+        source: Source,
+        k: int = 10,
+        *,
+        real: bool | str = AUTO,
+        allow: Ids | None = None,
+        metric: str | None = None,
+        name: str = "the queries",
+    ) -> Iterator[Answer]:
+        """The same, with ten times as many candidates ranked again by their rows.
+
+        metric: what their distances are; that of the model by default.
+
+        The source of the rows is read once, for all queries. Memory: the queries and the rows of
+        their candidates.
+        """
+        held = list(filter(_has_rows, batches))
+        more = {"real": real, "allow": allow, "name": name}
+        found = [self.search(batch.rows, MORE * k, **more) for batch in held]
+        wanted = np.unique(np.concatenate([NO_IDS, *(hits.ids.ravel() for hits in found)]))
+        vectors = _rows_of(source, wanted)
+
+        def look_up(some: Ids) -> NDArray[Any]:
+            return vectors[np.searchsorted(wanted, some)]
+
+        for batch, hits in zip(held, found, strict=True):
+            again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
+            yield from _answers(batch.ids, _split(again))
+
+
 @dataclass(frozen=True)
-class Searcher:
+class Searcher(_Answering):
     """Codes, and the model by which queries are encoded once for every epoch of the codes.
 
     Codes with a refinement are ranked by what they decode to, and distances are those from there.
-    Of others, with several epochs distances are estimates of Euclidean ones, with one they are
-    numbers of bits.
+    Of others, with several epochs distances are estimates of Euclidean ones; with one they are sums
+    of the real values whose bits differ, or numbers of bits.
 
     Attributes
     ----------
@@ -160,13 +256,20 @@ class Searcher:
     index: HammingIndex
     model: OpenModel
     retired: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __str__(self) -> str:
+        return f"{len(self):,} codes by {self.model.path}"
 
     def search(
         self,
         rows: NDArray[Any],
         k: int = 10,
         *,
-        real: bool = False,
+        real: bool | str = AUTO,
         allow: Ids | None = None,
         ranking: "Ranking" = NO_RANKING,
         name: str = "the queries",
@@ -179,9 +282,9 @@ class Searcher:
             The queries.
         k : int, default 10
             How many to find.
-        real : bool
-            Compare the queries' real values instead of their bits, which ranks better. For codes
-            of one epoch, or with a refinement, whose candidates are then found by them.
+        real : "auto" or bool
+            Whether to compare the queries' real values instead of their bits, which ranks better:
+            as for `CoderSet.search`.
         allow : array of int, optional
             Ids to choose from.
         ranking : Ranking
@@ -190,76 +293,56 @@ class Searcher:
             What the queries are called in messages.
         """
         self.model.check_rows(rows.shape[1], name)
-        coders = self.model.coders
-        if self.index.refine:
-            decoded = {
-                epoch: self._coder(epoch).queries(rows, real=real) for epoch in self.index.epochs
-            }
-            return self.index.search(decoded, k, allow=allow, **ranking._asdict())
-        if ranking.set():
+        wanted = [
+            each for each in ranking.set() if (each, ranking.metric) != ("metric", self.metric)
+        ]
+        if wanted and not self.index.refine:
             raise InputError(
-                f"{', '.join(ranking.set())} is for codes with a refinement, and these have none: "
-                f"learn with --refine 8, or leave it out"
+                f"{', '.join(wanted)} is for codes with a refinement, and these have none: learn "
+                f"with --refine 8 (or --metric cosine), or leave it out"
             )
-        if real:
-            if len(self.index.epochs) > 1:
-                raise InputError(
-                    "real values of several epochs are on no common scale: leave --real out, or "
-                    "bring all codes to one epoch with streambits reencode"
-                )
-            values = {epoch: self._coder(epoch).project(rows) for epoch in self.index.epochs}
-            return self.index.search(values, k, allow=allow)
+        options = {"allow": allow} | {each: getattr(ranking, each) for each in wanted}
+        coders = self.model.coders
         if isinstance(coders, CoderSet):
-            return coders.search(self.index, rows, k, allow=allow)
-        return self.index.search(self._encoded(rows), k, allow=allow)
+            return coders.search(self.index, rows, k, real=real, **options)
+        queries = self._queries(rows, uses_real(self.index, real))
+        return self.index.search(queries, k, **options)
+
+    def check_reach(self, rows: NDArray[Any], refuse: bool, name: str) -> None:
+        """Refuse queries of which more than half are out of reach in every epoch, or warn."""
+        self.model.check_rows(rows.shape[1], name)
+        far, lost = np.ones((2, len(rows)), np.bool_)
+        for epoch in self.index.epochs:
+            coder = self._coder(epoch)
+            codes = coder.encode(rows, warn=False)
+            far &= coder.out_of_reach(as_rows(rows), codes, crowds=False)
+            lost &= coder.out_of_reach(as_rows(rows), codes)
+        if not self.index.epochs:
+            return
+        warn_of_reach(int(lost.sum()), len(lost), "asked for")
+        if refuse and far.sum() > len(far) / 2:
+            raise ReachError(
+                f"{far.sum():,} of {len(far):,} queries are out of reach of the model, which "
+                f"cannot tell them apart: {REMEDY}; --out-of-reach accept goes on all the "
+                f"same"
+            )
+
+    @property
+    def metric(self) -> str:
+        """By what rows are near, as the model has learned."""
+        return self.model.coder.metric
+
+    def _queries(self, rows: NDArray[Any], real: bool) -> dict[int, Any]:
+        """What a model of one epoch makes of rows, to be searched for."""
+        coders = [self._coder(epoch) for epoch in self.index.epochs] or [self.model.coder]
+        if self.index.refine:
+            return {coder.epoch: coder.queries(rows, real=real) for coder in coders}
+        return {coder.epoch: (coder.project if real else coder.encode)(rows) for coder in coders}
 
     def within(self, rows: NDArray[Any], radius: int, *, name: str = "the queries") -> list[Hits]:
         """Find all codes within so many bits of each row."""
         self.model.check_rows(rows.shape[1], name)
         return self.index.within(self._encoded(rows), radius)
-
-    def answers(
-        self,
-        batches: Iterable[RowBatch],
-        k: int = 10,
-        *,
-        real: bool = False,
-        allow: Ids | None = None,
-        ranking: "Ranking" = NO_RANKING,
-        radius: int | None = None,
-        name: str = "the queries",
-    ) -> Iterator[Answer]:
-        """An answer for each query, as they come. radius: in place of k, `within`."""
-        for ids, rows, *_ in filter(_has_rows, batches):
-            if radius is not None:
-                yield from _answers(ids, self.within(rows, radius, name=name))
-            else:
-                hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
-                yield from _answers(ids, _split(hits))
-
-    def reranked(
-        self,
-        batches: Iterable[RowBatch],
-        source: Source,
-        k: int = 10,
-        *,
-        real: bool = False,
-        allow: Ids | None = None,
-        name: str = "the queries",
-    ) -> Iterator[Answer]:
-        """The same, with ten times as many candidates ranked again by their rows.
-
-        The source of the rows is read once, for all queries. Memory: the queries and the rows of
-        their candidates.
-        """
-        held = list(filter(_has_rows, batches))
-        more = {"real": real, "allow": allow, "name": name}
-        found = [self.search(batch.rows, MORE * k, **more) for batch in held]  # type: ignore[arg-type]
-        wanted = np.unique(np.concatenate([NO_IDS, *(hits.ids.ravel() for hits in found)]))
-        vectors = _rows_of(source, wanted)
-        for batch, hits in zip(held, found, strict=True):
-            again = rerank(hits, batch.rows, lambda some: vectors[np.searchsorted(wanted, some)], k)
-            yield from _answers(batch.ids, _split(again))
 
     def _coder(self, epoch: int) -> Coder:
         coders = self.model.coders
@@ -274,6 +357,65 @@ class Searcher:
 
     def _encoded(self, rows: NDArray[Any]) -> dict[int, Any]:
         return {epoch: self._coder(epoch).encode(rows) for epoch in self.index.epochs}
+
+
+@dataclass(frozen=True)
+class WaitingRows(_Answering):
+    """Rows of a job that wait for landmarks, compared as they are: there are no codes yet.
+
+    Attributes
+    ----------
+    ids, rows : arrays of shape (n,) and (n, d)
+        Those that are live.
+    counts : dict of str to int
+        Of the last commit.
+    metric : str
+        By what they are near.
+    """
+
+    ids: Ids
+    rows: NDArray[Any]
+    counts: dict[str, int]
+    metric: str = EUCLIDEAN
+    retired = 0
+
+    @classmethod
+    def of(cls, batch: RowBatch, counts: dict[str, int], metric: str = EUCLIDEAN) -> Self:
+        """What is live of rows that came, and of which some were removed."""
+        live = last_of_each(batch.ids) & ~np.isin(batch.ids, batch.removed)
+        return cls(batch.ids[live], batch.rows[live], counts, metric)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __str__(self) -> str:
+        return f"{len(self):,} rows as they are: {self.counts['rows']:,} rows wait for landmarks"
+
+    def search(
+        self,
+        rows: NDArray[Any],
+        k: int = 10,
+        *,
+        allow: Ids | None = None,
+        ranking: "Ranking" = NO_RANKING,
+        name: str = "the queries",
+        **options: Any,
+    ) -> Hits:
+        """Find the nearest rows of each row, by true distances; options of codes do not matter."""
+        del options
+        asked = to_numpy(double(as_rows(rows, width=self.rows.shape[1], name=name)))
+        here = slice(None) if allow is None else np.isin(self.ids, as_ids(allow))
+        ids, held = self.ids[here], self.rows[here].astype(np.float64)
+        metric = ranking.metric or self.metric
+        far = [true_distances(held, query, metric) for query in asked]
+        order = [np.lexsort((ids, each))[: as_count(k, "k")] for each in far]
+        nearest = np.array(order, np.intp).reshape(len(asked), -1)
+        return Hits(ids[nearest], np.take_along_axis(np.array(far), nearest, axis=1))
+
+    def within(self, rows: NDArray[Any], radius: int, *, name: str = "the queries") -> list[Hits]:
+        """Refuse: there are no bits to count."""
+        del rows, radius, name
+        raise InputError(f"there are no codes yet: {self}")
 
 
 def _has_rows(batch: RowBatch) -> bool:

@@ -1,32 +1,31 @@
 """What a job does with rows: learn them, encode them, or both."""
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import CheckedRows
+from streambits._arrays import CheckedRows, Ids, to_numpy
 from streambits._device import on_device
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
-from streambits.jobs.folder import JobFolder
+from streambits.jobs.folder import JobFolder, Waiting
 from streambits.methods.settings import Settings
-from streambits.model.batches import CodeBatch, RowBatch
-from streambits.model.coder import Coder, warn_of_reach
+from streambits.model.batches import CodeBatch, RowBatch, join_batches
+from streambits.model.coder import Coder, check_reach, warn_of_reach
+from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.online import OnlineEncoder, first_rows
 from streambits.storage import load, save
 
-Ids = NDArray[np.int64]
 Rows = NDArray[Any]
+EXAMINED = 64  # rows of a batch, for being out of reach
 
 
 class Work(Protocol):
-    """What a job needs of it. ready: whether all rows so far are in `models`, to be committed."""
+    """What a job needs of it. All that it holds of the rows so far is in `models`."""
 
-    @property
-    def ready(self) -> bool: ...
     @property
     def epoch(self) -> int: ...
     @property
@@ -39,12 +38,16 @@ class Work(Protocol):
     def out_of_reach(self) -> int:
         """Rows of this run that no landmark reached: their codes say nothing."""
 
-    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
-        """Rows in the order of the source; gives codes, perhaps of rows that came before."""
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for landmarks."""
+
+    def process(self, batch: RowBatch) -> Iterator["Change"]:
+        """Rows in the order of the source; gives changes, perhaps of rows that came before."""
         ...
 
-    def finish(self) -> Iterator[CodeBatch]:
-        """No more rows come for now; gives the codes of rows that waited."""
+    def finish(self) -> Iterator["Change"]:
+        """No more rows come for now; gives the changes of rows that waited."""
         ...
 
     def models(self) -> dict[str, Any]:
@@ -64,6 +67,39 @@ class Work(Protocol):
         ...
 
 
+class Change(NamedTuple):
+    """What a sink is to do.
+
+    Attributes
+    ----------
+    ids : array of shape (n,), int64 or texts
+    codes : Codes, optional
+        To be written; without them the ids are removed.
+    payload : array of shape (n, p), object, optional
+        To be kept with the codes.
+    """
+
+    ids: Ids
+    codes: Codes | None = None
+    payload: NDArray[np.object_] | None = None
+
+
+def changes(batches: Iterable[RowBatch], codes: Iterator[CodeBatch]) -> Iterator[Change]:
+    """What batches and their codes change, in order.
+
+    codes: of all rows, in pieces that end where a batch ends.
+    """
+    for batch in batches:
+        done = 0
+        while done < len(batch.ids):
+            ids, some = next(codes)
+            here = slice(done, done + len(ids))
+            yield Change(ids, some, None if batch.payload is None else batch.payload[here])
+            done += len(ids)
+        if len(batch.removed):
+            yield Change(batch.removed)
+
+
 class Encoding:
     """Encodes rows by a coder that stays as it is.
 
@@ -75,13 +111,17 @@ class Encoding:
         Its name, for messages.
     device : str, optional
         Where rows come, and are encoded.
+    refuse : bool
+        Whether a batch of which most rows are out of reach is an error.
     """
 
-    ready = True
+    waiting = 0
     learner = None
 
-    def __init__(self, coder: Coder, model: str, device: str | None = None) -> None:
-        self.coder, self.model, self.device = coder, model, device
+    def __init__(
+        self, coder: Coder, model: str, device: str | None = None, *, refuse: bool = True
+    ) -> None:
+        self.coder, self.model, self.device, self.refuse = coder, model, device, refuse
         if device is not None:
             self.coder = coder.on(device)
         self.out_of_reach = 0
@@ -90,9 +130,10 @@ class Encoding:
     def epoch(self) -> int:
         return self.coder.epoch
 
-    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
-        if not len(rows):
-            return
+    def process(self, batch: RowBatch) -> Iterator[Change]:
+        return changes([batch], self._encoded(batch.ids, batch.rows))
+
+    def _encoded(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
         if rows.shape[1] != self.coder.features.inputs:
             raise InputError(
                 f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
@@ -100,11 +141,14 @@ class Encoding:
             )
         codes = self.coder.encode(CheckedRows(rows), warn=False)
         lost = int(self.coder.out_of_reach(rows, codes).sum())
+        if self.refuse and lost:
+            far = self.coder.out_of_reach(rows, codes, crowds=False)
+            check_reach(int(far.sum()), len(codes), "encoded")
         warn_of_reach(lost, len(codes), "encoded")
         self.out_of_reach += lost
         yield CodeBatch(ids, codes)
 
-    def finish(self) -> Iterator[CodeBatch]:
+    def finish(self) -> Iterator[Change]:
         yield from ()
 
     def models(self) -> dict[str, Any]:
@@ -129,63 +173,91 @@ class Learning:
         How to learn.
     device : str, optional
         Where rows come, and are learned.
+    start : Learner, optional
+        What goes on learning, in place of one made from the first rows.
+    refuse : bool
+        Whether it is an error if most of the first rows are out of reach of `start`.
     """
 
     out_of_reach = 0
 
-    def __init__(self, settings: Settings, device: str | None = None) -> None:
-        self.settings, self.device = settings, device
+    def __init__(
+        self,
+        settings: Settings,
+        device: str | None = None,
+        start: Learner | None = None,
+        *,
+        refuse: bool = True,
+    ) -> None:
+        self.settings, self.device, self.refuse = settings, device, refuse
         if device is not None:
             on_device(device)  # or raise before anything is read
         self.learner: Learner | None = None
+        self._start_with, self._begun = start, False
         self._first: list[RowBatch] = []
 
     @property
-    def ready(self) -> bool:
-        return not self._first
+    def waiting(self) -> int:
+        return sum(len(batch.ids) for batch in self._first)
 
     @property
     def epoch(self) -> int:
         return 0 if self.learner is None else self.learner.epoch
 
-    def process(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
+    def process(self, batch: RowBatch) -> Iterator[Change]:
         if self.learner is not None:
-            yield from self._work(self.learner, ids, rows)
-        elif len(ids):
-            self._first.append(RowBatch(ids, rows))
-            if sum(len(batch.ids) for batch in self._first) >= self.settings.gathered:
+            yield from self._work(self.learner, batch)
+        elif len(batch.ids) or batch.removals:
+            self._first.append(batch)
+            if self.waiting >= self.settings.gathered:
                 yield from self._start()
 
-    def finish(self) -> Iterator[CodeBatch]:
+    def finish(self) -> Iterator[Change]:
         if self.learner is None:
             yield from self._start()
 
-    def _start(self) -> Iterator[CodeBatch]:
-        if not self._first:
+    def _start(self) -> Iterator[Change]:
+        if not self.waiting:
             raise InputError("there are no rows that can be used")
         yield from self._begin(self._first)
         self._first = []
 
-    def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
+    def _begin(self, first: list[RowBatch]) -> Iterator[Change]:
         """Learn the rows that have waited."""
-        rows = [batch.rows for batch in first]
+        rows = [batch.rows for batch in first if len(batch.rows)]
         learner = self.settings.learner(first_rows(rows, self.settings.gathered))
         self.learner = learner if self.device is None else learner.on(self.device)
         for batch in first:
-            yield from self._work(self.learner, batch.ids, batch.rows)
+            yield from self._work(self.learner, batch)
 
-    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
-        del ids
-        if len(rows):
-            learner.learn(CheckedRows(rows))
+    def _work(self, learner: Learner, batch: RowBatch) -> Iterator[Change]:
+        if len(batch.rows):
+            self._look(learner, batch.rows)
+            learner.learn(CheckedRows(batch.rows))
         yield from ()
 
+    def _look(self, learner: Learner, rows: Rows) -> None:
+        """Refuse the first rows that a model is to go on with, if they are out of its reach."""
+        first, self._begun = not self._begun, True
+        coder = learner.last_coder
+        if not (first and self.refuse and self._start_with is not None and coder is not None):
+            return
+        step = -(-len(rows) // EXAMINED)
+        some = rows[::step]
+        codes = coder.encode(CheckedRows(some), warn=False)
+        far = int(coder.out_of_reach(some, codes, crowds=False).sum())
+        check_reach(far * step, len(some) * step, "to be learned")
+
     def models(self) -> dict[str, Any]:
-        return {} if self.learner is None else {"learner": self.learner}
+        if self.learner is not None:
+            return {"learner": self.learner}
+        first = [batch._replace(rows=to_numpy(batch.rows)) for batch in self._first]
+        return {"waiting": Waiting(join_batches(first))} if first else {}
 
     def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         del folder
-        self.learner = models.get("learner")
+        self.learner = models.get("learner", self._start_with)
+        self._first = [models["waiting"].batch] if "waiting" in models else []
         if self.learner is not None and self.device is not None:
             self.learner = self.learner.on(self.device)
 
@@ -212,29 +284,49 @@ class Online(Learning):
         How many epochs can be searched through the job, the current one included. Default: all.
     device : str, optional
         Where rows come, and are learned and encoded.
+    start : Learner, optional
+        What goes on learning, in place of one made from the first rows.
+    coders : CoderSet, optional
+        The coders of the job that it comes from, of which the newest goes on.
+    refuse : bool
+        As for `Learning`.
     """
 
     def __init__(
-        self, settings: Settings, keep_epochs: int | None = None, device: str | None = None
+        self,
+        settings: Settings,
+        keep_epochs: int | None = None,
+        device: str | None = None,
+        start: Learner | None = None,
+        coders: CoderSet | None = None,
+        *,
+        refuse: bool = True,
     ) -> None:
-        super().__init__(settings, device)
+        super().__init__(settings, device, start, refuse=refuse)
         self.coders = CoderSet()
+        if coders is not None and len(coders):
+            coders.keep([max(coders)])
+            self.coders = coders
         self._online: OnlineEncoder | None = None
         self._keep_epochs, self._retired = keep_epochs, False
 
-    def _begin(self, first: list[RowBatch]) -> Iterator[CodeBatch]:
+    def _begin(self, first: list[RowBatch]) -> Iterator[Change]:
+        some = [batch for batch in first if len(batch.ids)]
         self._online, codes = OnlineEncoder.start(
-            self.settings, first, coders=self.coders, device=self.device
+            self.settings, some, coders=self.coders, device=self.device
         )
         self.learner = self._online.learner
-        yield from codes
+        yield from changes(first, codes)
         self._note()
 
-    def _work(self, learner: Learner, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
-        del learner
-        if self._online is not None and len(rows):
-            yield from self._online.batch(ids, CheckedRows(rows))
-            self._note()
+    def _work(self, learner: Learner, batch: RowBatch) -> Iterator[Change]:
+        assert self._online is not None
+        codes: Iterator[CodeBatch] = iter(())
+        if len(batch.rows):
+            self._look(learner, batch.rows)
+            codes = self._online.batch(batch.ids, CheckedRows(batch.rows))
+        yield from changes([batch], codes)
+        self._note()
 
     def _note(self) -> None:
         """What these rows have changed beside the codes."""

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from streambits._arrays import (
-    Array,
-    as_number,
-)
+from streambits._arrays import Array, as_choice, as_number, as_rows
 from streambits.errors import InputError
+from streambits.kernels.decode import METRICS
 from streambits.model.codes import MOST_BITS
 from streambits.model.learner import Learner
+from streambits.model.metric import COSINE, EUCLIDEAN, INNER, unit_rows
 
 Seed = int | np.random.Generator
 BITS = 64  # of a code by default
@@ -47,7 +46,9 @@ class Method:
     signs: bool = True
     most_rows: int | None = None
 
-    def __call__(self, landmarks: Array, bits: int = BITS, **settings: Any) -> Learner:
+    def __call__(
+        self, landmarks: Array, bits: int = BITS, *, metric: str = EUCLIDEAN, **settings: Any
+    ) -> Learner:
         """Build a learner of this method.
 
         Parameters
@@ -55,6 +56,10 @@ class Method:
         landmarks : array of shape (m, d)
         bits : int, default 64
             Not used by a method whose codes have no sign bits.
+        metric : {"euclidean", "cosine", "inner"}
+            By what rows are near. "cosine": all rows, the landmarks and queries included, are
+            divided by their lengths. "inner": rows are learned as they are, and searches rank by
+            the inner products of what codes decode to.
         **settings
             As the function of the method accepts them.
 
@@ -65,7 +70,8 @@ class Method:
         Raises
         ------
         InputError
-            If the method does not have such a setting.
+            If the method does not have such a setting, or "inner" is asked of codes that do not
+            decode.
         """
         known = list(inspect.signature(self.build).parameters)[2:]
         for name in settings:
@@ -75,7 +81,18 @@ class Method:
                     f"{self.build.__name__} has no setting {name!r}{forgets}: "
                     f"it takes {', '.join(known)}"
                 )
-        return self.build(landmarks, bits if self.signs else 0, **settings)
+        if as_choice(metric, "metric", METRICS) == COSINE:
+            landmarks = unit_rows(as_rows(landmarks))
+            if "reference" in settings:
+                settings["reference"] = unit_rows(as_rows(settings["reference"]))
+        learner = self.build(landmarks, bits if self.signs else 0, **settings)
+        if metric == INNER and not learner.refine:
+            raise InputError(
+                "metric is 'inner', and sign bits alone do not tell how long rows are: set "
+                "refine=8, or another number of bytes, or metric='cosine'"
+            )
+        learner.metric = metric
+        return learner
 
     def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
         """Say why the method does not have codes of this length.

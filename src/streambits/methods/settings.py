@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_choice
+from streambits._arrays import Array, as_choice, as_rows, to_numpy
 from streambits.errors import InputError
 from streambits.features import centres, nearest
 from streambits.methods import METHODS, Method
@@ -22,6 +22,7 @@ from streambits.methods.choose import choose_features
 from streambits.methods.method import BITS
 from streambits.model.codes import MOST_BITS, as_bits
 from streambits.model.learner import Learner
+from streambits.model.metric import COSINE, EUCLIDEAN, INNER, unit_rows
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import reservoir
@@ -133,6 +134,8 @@ class Settings(MethodSettings):
         In place of a bandwidth, a multiple of `nearest(30)`.
     refresh : "auto" or int
         Rows between two coders of an online job: see `OnlineEncoder`.
+    metric : {"euclidean", "cosine", "inner"}
+        By what rows are near, while they are learned and searched: see `Method`.
     seed : int, default 0
     epochs, half_life, bandwidth, whitening, rotation, epsilon, refine, certified, precision
         Settings of the method (`MethodSettings`), by keyword.
@@ -179,6 +182,13 @@ class Settings(MethodSettings):
         "every 65,536. A refresh takes as long as learning some thousand rows.",
         words=("auto",),
         least=1,
+    )
+    metric: str = _setting(
+        EUCLIDEAN,
+        "By what rows are near, from learning to search. cosine: by their angles; all rows and "
+        "queries are divided by their lengths, and a row of zeros stays as it is. inner: by inner "
+        "products, of codes with --refine.",
+        choices=(EUCLIDEAN, COSINE, INNER),
     )
     seed: int = _setting(0, "Random seed.", least=0)
 
@@ -253,6 +263,8 @@ class Settings(MethodSettings):
         -------
         Learner
         """
+        if self.metric == COSINE:
+            rows = [to_numpy(unit_rows(as_rows(some))) for some in rows]
         settings, more = self.resolved(rows), {}
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
@@ -289,11 +301,16 @@ class Settings(MethodSettings):
                     f"{self.bandwidth_factor:g}: give one of them"
                 )
             arguments["bandwidth"] = self.bandwidth_factor * nearest(30)
-        return self._method()(landmarks, self.bits, seed=self.seed, **arguments)
+        arguments |= {"seed": self.seed, "metric": self.metric}
+        return self._method()(landmarks, self.bits, **arguments)
 
     def plain(self) -> dict[str, Any]:
-        """Return all settings as a dictionary of plain values, for a file."""
-        return asdict(self)
+        """Return all settings as a dictionary of plain values, for a file.
+
+        The usual metric is left out, as in files from before there were others.
+        """
+        plain = asdict(self)
+        return {k: v for k, v in plain.items() if (k, v) != ("metric", EUCLIDEAN)}
 
     def differences(self) -> dict[str, Any]:
         """Return the method, the bits, and whatever differs from the defaults."""

@@ -1,12 +1,12 @@
 """Batches: rows, or codes, with their ids."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_ids
+from streambits._arrays import NO_IDS, Array, Ids, as_ids, concat_ids
 from streambits.errors import InputError
 from streambits.model.codes import Codes
 
@@ -29,24 +29,86 @@ class Reject(NamedTuple):
     text: str = ""
 
 
+class Removals(NamedTuple):
+    """What a stretch of a stream removes.
+
+    Attributes
+    ----------
+    ids : array of shape (m,), int64 or texts
+        In the order of the stream; an id may come more than once.
+    at : array of shape (m,), int64
+        How many rows of the batch come before each.
+    """
+
+    ids: Ids
+    at: NDArray[np.int64]
+
+
 class RowBatch(NamedTuple):
     """Rows of a stream with their ids, in its order.
 
     Attributes
     ----------
-    ids : array of shape (n,), int64
+    ids : array of shape (n,), int64 or texts
     rows : array of shape (n, d)
         Those of a source are floating and finite.
     offset : JSON value, optional
         Where the source continues after these rows.
     rejects : tuple of Reject
         The rows of this stretch that the source left out.
+    removals : Removals, optional
+        Ids that this stretch removes.
+    payload : array of shape (n, p), object, optional
+        Further values to be kept with the codes: a text or None for each name that was asked for.
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     rows: Array
     offset: Any = None
     rejects: tuple[Reject, ...] = ()
+    removals: Removals | None = None
+    payload: NDArray[np.object_] | None = None
+
+    @property
+    def removed(self) -> Ids:
+        """Ids that are gone after this batch: those that do not come again after their removal.
+
+        >>> batch = RowBatch(np.array([1, 2, 1]), np.zeros((3, 1)))
+        >>> batch._replace(removals=Removals(np.array([1, 2]), np.array([1, 2]))).removed
+        array([2])
+        """
+        if self.removals is None or not len(self.removals.ids):
+            return NO_IDS
+        gone, at = np.unique(self.removals.ids[::-1], return_index=True)
+        at = self.removals.at[::-1][at]
+        names, last = np.unique(self.ids[::-1], return_index=True)
+        last = len(self.ids) - 1 - last
+        if not len(names):
+            return gone
+        place = np.minimum(np.searchsorted(names, gone), len(names) - 1)
+        left: Ids = gone[(names[place] != gone) | (last[place] < at)]
+        return left
+
+
+def join_batches(parts: Sequence[RowBatch]) -> RowBatch:
+    """Batches that follow each other, all with a payload or none, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    gone = [(part.removals, start) for part, start in zip(parts, starts) if part.removals]
+    removals = None
+    if gone:
+        ids = concat_ids(some.ids for some, _ in gone)
+        removals = Removals(ids, np.concatenate([some.at + start for some, start in gone]))
+    payload = [part.payload for part in parts if part.payload is not None]
+    return RowBatch(
+        concat_ids(part.ids for part in parts),
+        np.concatenate([part.rows for part in parts if len(part.rows)] or [parts[0].rows]),
+        parts[-1].offset,
+        tuple(reject for part in parts for reject in part.rejects),
+        removals,
+        np.concatenate(payload) if payload else None,
+    )
 
 
 class CodeBatch(NamedTuple):
@@ -54,11 +116,11 @@ class CodeBatch(NamedTuple):
 
     Attributes
     ----------
-    ids : array of shape (n,), int64
+    ids : array of shape (n,), int64 or texts
     codes : Codes
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     codes: Codes
 
 

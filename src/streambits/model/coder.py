@@ -11,6 +11,7 @@ from streambits._arrays import (
     Array,
     CheckedRows,
     array_namespace,
+    as_choice,
     as_rows,
     beside,
     blocks,
@@ -22,11 +23,13 @@ from streambits._arrays import (
 )
 from streambits._device import on_device, products
 from streambits._threads import cached, one_blas_thread, ordered_map
-from streambits.errors import EpochError, InputError, ReachWarning
+from streambits.errors import EpochError, InputError, ReachError, ReachWarning
 from streambits.features import Affinities, Features, GaussianAffinity
+from streambits.kernels.decode import METRICS
 from streambits.model.codes import Codes, check_refine
 from streambits.model.device import DeviceEncoder
 from streambits.model.fused import Fused
+from streambits.model.metric import COSINE, EUCLIDEAN, compared, metric_state
 from streambits.model.projection import Projection
 from streambits.model.refinement import Refinement, restored
 
@@ -34,6 +37,11 @@ BLOCK = 2048  # rows encoded at a time
 SMALL = 256  # rows that are not worth two threads
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
 REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
+REMEDY = (
+    "scale them as the rows it learned, learn rows like them (epochs='auto' then draws new "
+    "landmarks), or build a model from a sample of them"
+)
+CROWD, FEWEST, LIKELY = 16, 4, 0.25  # rows, bits, and a share of some rows, that are looked at
 MANY = 0.1  # share of rows out of reach from which it is worth a warning
 
 
@@ -69,6 +77,10 @@ class Coder:
         Codes compare only within an epoch.
     refinement : Refinement, optional
         Encodes what the bits leave over, so that codes decode to rows.
+    metric : {"euclidean", "inner", "cosine"}
+        By what rows are near. With "cosine" rows and queries are divided by their lengths, here,
+        before anything else, and codes decode to rows of about length one; a row of zeros stays
+        as it is. The others take rows as they are; searches rank by the metric.
 
     Notes
     -----
@@ -87,8 +99,10 @@ class Coder:
         projection: Projection,
         epoch: int = 0,
         refinement: Refinement | None = None,
+        metric: str = EUCLIDEAN,
     ) -> None:
         self.features = features
+        self.metric = as_choice(metric, "metric", METRICS)
         self.projection = projection
         self.epoch = epoch
         self.refinement = refinement
@@ -134,15 +148,16 @@ class Coder:
         ReachWarning
             If a tenth of the rows or more are out of reach of every landmark: see `out_of_reach`.
         """
+        rows = CheckedRows(self.checked(rows)) if self.metric == COSINE else rows
         few = self._few(rows.rows if isinstance(rows, CheckedRows) else rows)
         if few is not None:  # none of them is out of reach
             return few
-        checked = self._checked(rows)
+        checked = self.checked(rows)
         if is_numpy_array(checked):
             codes = self.joined(ordered_map(self.encoded, self._blocks(checked)))
         else:
             codes = self.joined([self.encoded(checked)])
-        if warn and len(self._suspects(codes)) >= MANY * len(codes):
+        if warn:
             warn_of_reach(self.out_of_reach(checked, codes).sum(), len(codes), "encoded")
         return codes
 
@@ -154,12 +169,14 @@ class Coder:
         with one_blas_thread():
             return self.joined([self._refined(rows, packed)])
 
-    def out_of_reach(self, rows: Array, codes: Codes) -> NDArray[np.bool_]:
-        """Find the rows that have an affinity of nearly 0 to every landmark.
+    def out_of_reach(self, rows: Array, codes: Codes, *, crowds: bool = True) -> NDArray[np.bool_]:
+        """Find the rows that the model cannot tell apart.
 
-        Such rows, usually of another scale or origin than those that were learned, all have one
-        code, whatever they are. Only rows with that code are examined, so this costs next to
-        nothing where there are none.
+        Rows of another scale or origin than those that were learned all have one code, whatever
+        they are. Those that have an affinity of nearly 0 to every landmark do, for which only rows
+        with that code are examined; and, by any features, so do those of more than half of 16 rows
+        or more that differ and have the same code, of 4 bits or more. It costs next to nothing
+        where there are none.
 
         Parameters
         ----------
@@ -167,18 +184,39 @@ class Coder:
             Rows that were checked, of any library and precision.
         codes : Codes
             The codes of these rows.
+        crowds : bool
+            Whether to look for codes that most rows have; otherwise for landmarks alone.
 
         Returns
         -------
         array of shape (n,), bool
         """
+        rows = compared(rows, self.metric)
         found = np.zeros(len(codes), np.bool_)
         suspects = self._suspects(codes)
         for start in range(0, len(suspects), BLOCK):
             some = suspects[start : start + BLOCK]
             like = as_rows(CheckedRows(take(rows, some)), like=self.features.like)
             found[some] = to_numpy(self.features.closest(like)) < REACH  # type: ignore[attr-defined]
-        return found
+        return found | self._crowd(rows, codes) if crowds else found
+
+    def _crowd(self, rows: Array, codes: Codes) -> NDArray[np.bool_]:
+        """Which rows have the code that more than half of them have, though they differ."""
+        nothing, count = np.zeros(len(codes), np.bool_), len(codes)
+        if count < CROWD or self.bits + 8 * self.refine < FEWEST:
+            return nothing
+        parts = [codes.packed] if codes.refinement is None else [codes.packed, codes.refinement]
+        few = [part[:: -(-count // CROWD)] for part in parts]
+        same = [(part[:, None] == part[None]).all(axis=2) for part in few]
+        common = np.logical_and.reduce(same).mean(axis=1)
+        if common.max() <= LIKELY:
+            return nothing
+        place = int(common.argmax()) * -(-count // CROWD)
+        crowd = np.logical_and.reduce([(part == part[place]).all(axis=1) for part in parts])
+        if crowd.sum() <= count / 2:
+            return nothing
+        different = np.unique(to_numpy(take(rows, np.flatnonzero(crowd))), axis=0)
+        return crowd if len(different) > count / 2 else nothing
 
     def _suspects(self, codes: Codes) -> NDArray[np.intp]:
         """Places of codes that rows out of reach have."""
@@ -208,6 +246,7 @@ class Coder:
         Returns
         -------
         array of shape (n, d), float64
+            Where the metric is "cosine", of the rows divided by their lengths.
 
         Raises
         ------
@@ -254,6 +293,7 @@ class Coder:
                 "refine=8, or search by encode(rows) or project(rows)"
             )
         own = as_rows(rows, width=self.features.inputs, name="queries")
+        own = compared(own, self.metric)
         asked = None
         if self.bits:
             look = self._signs.project if real else self._signs.encode
@@ -263,7 +303,7 @@ class Coder:
     @cached
     def _signs(self) -> "Coder":
         """The same without a refinement, which queries do not need."""
-        return Coder(self.features, self.projection, self.epoch)
+        return Coder(self.features, self.projection, self.epoch, metric=self.metric)
 
     def project(self, rows: Array, *, warn: bool = True) -> Array:
         """Compute the real values whose signs are the bits, for asymmetric search.
@@ -278,7 +318,7 @@ class Coder:
         -------
         array of shape (n, bits)
         """
-        checked = self._checked(rows)
+        checked = self.checked(rows)
         size = BLOCK if is_numpy_array(checked) else DEVICE_BLOCK
         found = list(ordered_map(self._values, blocks(checked, size)))
         values = array_namespace(found[0]).concat(found, axis=0)
@@ -288,8 +328,21 @@ class Coder:
         warn_of_reach(self.out_of_reach(checked, signs).sum(), len(signs), "projected")
         return values
 
-    def _checked(self, rows: Array) -> Array:
-        return as_rows(rows, like=self.features.like, width=self.features.inputs)
+    def checked(self, rows: Array) -> Array:
+        """Check rows, and return them as this coder compares them.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d), or CheckedRows
+
+        Returns
+        -------
+        array of shape (n, d)
+            In the library, on the device and in the precision of the features; of length one where
+            the metric is "cosine".
+        """
+        own = as_rows(rows, like=self.features.like, width=self.features.inputs)
+        return compared(own, self.metric)
 
     def _blocks(self, rows: Array) -> list[Array]:
         """Blocks of about one size, in pairs: threads come to their end together."""
@@ -411,24 +464,42 @@ class Coder:
         projection = Projection(
             beside(self.projection.matrix, like), beside(self.projection.thresholds, like)
         )
-        return Coder(self.features.on(like), projection, self.epoch, self.refinement)
+        features = self.features.on(like)
+        return Coder(features, projection, self.epoch, self.refinement, self.metric)
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state` and files."""
         refinement = None if self.refinement is None else self.refinement.state()
         own = {"features": self.features, "epoch": self.epoch, "refinement": refinement}
-        return own | self.projection.state()
+        return own | metric_state(self.metric) | self.projection.state()
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Build a coder from what `state` returned."""
         projection = Projection.from_state(state)
         refinement = restored(state["refinement"], projection.bits, state["features"].inputs)
-        return cls(state["features"], projection, state["epoch"], refinement)
+        metric = state.get("metric", EUCLIDEAN)
+        return cls(state["features"], projection, state["epoch"], refinement, metric)
 
     def __repr__(self) -> str:
         more = f" + {self.refine} bytes" if self.refine else ""
+        more += "" if self.metric == EUCLIDEAN else f", {self.metric}"
         return f"Coder({self.bits} bits{more}, epoch {self.epoch}, {self.features!r})"
+
+
+def check_reach(count: int, rows: int, done: str) -> None:
+    """Raise ReachError if more than half of rows, of which there are some, are out of reach.
+
+    Parameters
+    ----------
+    count, rows, done
+        As for `warn_of_reach`.
+    """
+    if rows >= CROWD and count > rows / 2:
+        raise ReachError(
+            f"{count:,} of {rows:,} rows {done} are out of reach of the model, which "
+            f"cannot tell them apart: {REMEDY}"
+        )
 
 
 def warn_of_reach(count: int, rows: int, done: str) -> None:
@@ -443,9 +514,8 @@ def warn_of_reach(count: int, rows: int, done: str) -> None:
     """
     if count and count >= MANY * rows:
         warnings.warn(
-            f"{count:,} of {rows:,} rows {done} are out of reach of every landmark, so the model "
-            f"cannot tell them apart: scale them as the rows it learned, learn rows like them "
-            f"(epochs='auto' then draws new landmarks), or build a model from a sample of them",
+            f"{count:,} of {rows:,} rows {done} are out of reach of the model, which "
+            f"cannot tell them apart: {REMEDY}",
             ReachWarning,
             stacklevel=3,
         )

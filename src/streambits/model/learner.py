@@ -31,6 +31,7 @@ from streambits.features import Features, GaussianAffinity, measured
 from streambits.kernels.quantise import CENTRES
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes, as_bits
+from streambits.model.metric import EUCLIDEAN, compared, metric_state
 from streambits.model.projection import Fitted, Fitting, Projection, no_directions
 from streambits.model.quantiser import MOST_BYTES
 from streambits.model.refinement import Refinement, check_supported, restored
@@ -109,6 +110,13 @@ class Learner:
     seed : int or Generator, default 0
         Seed of the sample, the rotation and new landmarks.
 
+    Attributes
+    ----------
+    metric : {"euclidean", "inner", "cosine"}
+        By what rows are near, as for `Coder`: with "cosine" all rows that come are divided by their
+        lengths. "euclidean" unless the setting `metric` of `Method` and `Settings` says otherwise,
+        which has the landmarks treated in the same way.
+
     Raises
     ------
     InputError
@@ -149,6 +157,7 @@ class Learner:
     ) -> None:
         self._lock = ForkSafeLock()
         self.features = features
+        self.metric = EUCLIDEAN
         self.refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
         self.certified = _as_certified(certified, self.refine)
         self.bits = as_bits(bits, least=0 if self.refine else 1)
@@ -303,6 +312,7 @@ class Learner:
 
     def _checked(self, rows: Array) -> Array:
         rows = as_rows(rows, like=self.features.like, width=self.features.inputs)
+        rows = compared(rows, self.metric)
         return np.ascontiguousarray(rows) if is_numpy_array(rows) else rows
 
     def _absorb(self, tasks: "list[_Task]", coder: Coder | None = None) -> list[Any]:
@@ -388,6 +398,7 @@ class Learner:
     def _check_mergeable(self, other: dict[str, Any]) -> None:
         for name in ("bits", "whitening", "rotation", "steady", "refine", "certified"):
             check_same(name, getattr(self, name), other[name])
+        check_same("metric", self.metric, other.get("metric", EUCLIDEAN))
         sample = other["sample"]
         if self._sample.size != sample.size:
             raise MergeError(
@@ -479,7 +490,7 @@ class Learner:
             self._catch_up()
             with one_blas_thread():
                 found, own = self._projection()
-                signs = Coder(self.features, found.projection, self.epoch)
+                signs = Coder(self.features, found.projection, self.epoch, metric=self.metric)
                 self._coder = self._refined(signs) if self.refine else signs
                 self._missed = self._missing(found.basis, found.energies if own else None)
             self._stale = False
@@ -501,7 +512,8 @@ class Learner:
             )
             self._fitted = self.seen + int(self._prior_rows.shape[0])
             self._more = None
-        return Coder(signs.features, signs.projection, signs.epoch, self._refinement)
+        parts = (signs.features, signs.projection, signs.epoch)
+        return Coder(*parts, self._refinement, self.metric)
 
     def _fitting_rows(self) -> Array:
         """The sample, with the prior while that has more rows.
@@ -569,7 +581,8 @@ class Learner:
         copy = Learner.from_state(self.state())
         if coder.epoch == copy.epoch:
             copy._refinement, copy._stale = coder.refinement, False
-            copy._coder = Coder(copy.features, coder.projection, copy.epoch, coder.refinement)
+            parts = (copy.features, coder.projection, copy.epoch)
+            copy._coder = Coder(*parts, coder.refinement, copy.metric)
             copy._missed = copy._missing(coder.projection.basis)
         return copy
 
@@ -697,11 +710,19 @@ class Learner:
         }
         return Learner.from_state(self.state() | empty)
 
+    def shard(self) -> "Learner":
+        """Return a learner like this one that has seen nothing, to be merged with it.
+
+        It never begins an epoch of its own: landmarks of its own would not merge.
+        """
+        return Learner.from_state(self.fresh().state() | {"monitor": None})
+
     @alone
     def state(self) -> dict[str, Any]:
         """Return the contents by name, as copies, for `from_state` and files."""
         self._catch_up()
         held = {name: getattr(self, name) for name in ("features", "epoch", *SETTINGS)}
+        held |= metric_state(self.metric)
         waiting = array_namespace(self._blocks.rows).asarray(self._blocks.rows, copy=True)
         return held | {
             "sketch": self._sketch.copy(),
@@ -725,13 +746,14 @@ class Learner:
         if prior is not None and same(prior, state["features"].like):
             prior = state["features"].like  # hold the landmarks once
         self = cls(state["features"], state["sketch"].fresh(), prior=prior, **settings)
+        self.metric = state.get("metric", EUCLIDEAN)
         self._sketch, self._sample = state["sketch"], state["sample"]
         self.epoch, self._stale, self._missed = state["epoch"], state["stale"], state["missed"]
         self._refinement = restored(state["refinement"], self.bits, self.features.inputs)
         self._fitted, self._more = state["fitted"], state["more"]
         if state["last"] is not None:
             last = Projection.from_state(state["last"])
-            self._coder = Coder(self.features, last, self.epoch, self._refinement)
+            self._coder = Coder(self.features, last, self.epoch, self._refinement, self.metric)
         self._monitor = state["monitor"]
         if self._monitor:
             self._monitor.attach(self.features, self._monitor.marks)

@@ -8,12 +8,26 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import streambits as sb
 from servers.postgres import Postgres
 from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
 from streambits.io.codes import open_sink
 
+postgres = pytest.importorskip("streambits.io.codes.postgres", exc_type=ImportError)
+
+UUIDS = [f"{n:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for n in range(0xABCDE, 0xABCDE + 6)]
+IDS = {
+    "bigint": [-5, 0, 3, 2**63 - 1],
+    "text": ["a", "B", "é\n\t'", UUIDS[0], "\\N"],
+    "uuid": UUIDS,
+}
+TYPE = (
+    "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE "
+    "attrelid = 'TABLE_'::regclass AND attname = 'id'"
+)
 NEAREST = "SELECT id, (code <~> %s)::int FROM TABLE_ ORDER BY code <~> %s, id LIMIT 10"
 
 
@@ -314,7 +328,10 @@ def test_a_table_takes_codes_of_one_model(postgres_url, table, codes):
             written([7], **options)
     assert ask("SELECT count(*) FROM TABLE_") == [(20,)]
     [(comment,)] = ask("SELECT obj_description('TABLE_'::regclass)")
-    assert comment == "of products\nstreambits: codes made by model a1"
+    about = "(20 bits; those of one epoch compare)"
+    assert comment == f"of products\nstreambits: codes made by model a1 {about}"
+    ask("COMMENT ON TABLE TABLE_ IS 'streambits: codes made by model a1'")  # of older versions
+    written([7], made_by="model a1")
     ask("COMMENT ON TABLE TABLE_ IS NULL")
     with pytest.raises(StorageError, match=r"does not say .* COMMENT ON TABLE .*model a1'$"):
         written([7], made_by="model a1")
@@ -341,6 +358,260 @@ def test_a_table_that_came_to_hold_codes_of_others_is_not_gone_on_with(postgres_
     other.close()
     with pytest.raises(StorageError, match="would not compare"):
         open_sink(url, 20).resume(state)
+
+
+@st.composite
+def changes(draw):
+    """The type of a column, and calls of write and remove: (ids, texts), of ids alone, None."""
+    kind = draw(st.sampled_from(list(IDS)))
+    ids = st.lists(st.sampled_from(IDS[kind]), max_size=4)
+    text = st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+    written = ids.flatmap(
+        lambda some: st.tuples(
+            st.just(some), st.lists(text, min_size=len(some), max_size=len(some))
+        )
+    )
+    removed = st.tuples(ids, st.none())
+    return kind, draw(st.lists(written | removed | st.just(None), max_size=8))
+
+
+@given(changes(), st.sampled_from([1, 3, 65536]), st.booleans())
+@settings(max_examples=40)
+def test_a_table_is_what_the_changes_in_their_order_make_of_it(
+    codes, one_table, case, rows, breaks
+):
+    """None commits; with breaks, the connection is lost before every commit."""
+    (kind, calls), (url, ask) = case, one_table
+    ask("DROP TABLE IF EXISTS TABLE_")
+    kept = ("text", 'odd "name"')
+    sink = postgres.PostgresSink(url, 20, rows=rows, keep=kept)
+    if kind == "text":  # and not uuid, though the first to come may be one
+        sink.write(["first"], codes[:1], np.full((1, 2), None))
+        sink.remove(["first"])
+    wanted, count = {}, 0
+    for call in calls:
+        if call is None:
+            if breaks and sink._link is not None:
+                ask(f"SELECT pg_terminate_backend({sink._link.info.backend_pid})")
+            sink.commit()
+            assert held(ask, kind) in (wanted, None)
+            continue
+        ids, texts = call
+        some = slice(count, count + len(ids))
+        count += len(ids)
+        if texts is None:
+            sink.remove([key.upper() if kind == "uuid" else key for key in ids])
+            wanted = {key: value for key, value in wanted.items() if key not in ids}
+        else:
+            sink.write(
+                ids, codes[some], np.array([[t, None] for t in texts], object).reshape(-1, 2)
+            )
+            for key, code, value in zip(ids, codes[some], texts, strict=True):
+                wanted[key] = (text(code), value)
+    sink.close()
+    assert held(ask, kind) == wanted
+
+
+def held(ask, kind):
+    """id: (code, text); None without a table."""
+    if ask("SELECT to_regclass('TABLE_')") == [(None,)]:
+        return None
+    found = ask('SELECT id::text, code::text, text, "odd ""name""" FROM TABLE_')
+    assert {odd for *_, odd in found} <= {None}
+    return {int(key) if kind == "bigint" else key: (code, value) for key, code, value, _ in found}
+
+
+@pytest.fixture(scope="module")
+def one_table(postgres_url):
+    """The URL of a table for all examples of a property, and what to ask the server with."""
+    psycopg = pytest.importorskip("psycopg")
+    link = psycopg.connect(postgres_url, autocommit=True)
+
+    def ask(query):
+        found = link.execute(query.replace("TABLE_", "of_changes"))
+        return found.fetchall() if found.description else []
+
+    yield f"{postgres_url}?table=of_changes", ask
+    ask("DROP TABLE IF EXISTS TABLE_")
+    link.close()
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_changes_that_were_sent_and_not_known_to_have_arrived_are_sent_again(
+    hard, postgres_url, table, codes, monkeypatch
+):
+    """The connection is lost in the middle of the transaction, or right after it."""
+    name, ask = table
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    sink.write(range(9), codes[:9])
+    sink.commit()
+    sink.remove([0, 1, 2])
+    sink.write([1, 20], codes[[21, 20]])
+    sink.remove([20, 3])
+    real, times = sink._send, []
+
+    def send(changes):
+        times.append(1)
+        if hard and len(times) == 1:
+            with sink._link.transaction():
+                sink._upsert(sink._link, [some for some in changes if some.codes is not None])
+                ask(f"SELECT pg_terminate_backend({sink._link.info.backend_pid})")
+        real(changes)
+        if not hard and len(times) == 1:
+            raise pytest.importorskip("psycopg").OperationalError("lost")
+
+    monkeypatch.setattr(sink, "_send", send)
+    sink.close()
+    assert len(times) == 2
+    wanted = {key: text(codes[key]) for key in (4, 5, 6, 7, 8)} | {1: text(codes[21])}
+    assert dict(ask("SELECT id, code::text FROM TABLE_")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        ([7], "bigint"),
+        (["a"], "text"),
+        ([UUIDS[0].upper(), UUIDS[1]], "uuid"),
+        ([UUIDS[0], "a"], "text"),
+        ([UUIDS[0].replace("-", "")], "text"),
+        ([], "bigint"),
+    ],
+)
+def test_the_first_ids_decide_of_which_type_a_new_table_is(first, kind, postgres_url, table, codes):
+    name, ask = table
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    sink.write([], codes[:0])
+    sink.state()
+    assert ask("SELECT to_regclass('TABLE_')") == [(None,)]
+    sink.write(first, codes[: len(first)])
+    sink.close()
+    assert ask(TYPE) == [(kind,)]
+    assert sorted(key for (key,) in ask("SELECT id::text FROM TABLE_")) == sorted(
+        str(key).lower() for key in first
+    )
+
+
+def test_removals_alone_do_not_make_texts_uuids(postgres_url, table, codes):
+    name, ask = table
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    sink.remove(UUIDS)
+    with pytest.raises(InputError, match=r"whole numbers \(7\) and texts"):
+        sink.write([7], codes[:1])
+    sink.write(["a"], codes[:1])
+    sink.close()
+    assert ask(TYPE) == [("text",)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad", "said"),
+    [
+        ("bigint", 1, "a", "type bigint, and the id 'a' is not a whole number: write such ids, or"),
+        ("int", 1, "a", "type bigint, and the id 'a' is not a whole number"),
+        ("text", "a", 1, "type text, and the id 1 is not a text"),
+        ("varchar(9)", "a", "a\0b", r"type text, and the id 'a\\x00b' is not a text without NUL"),
+        ("uuid", UUIDS[0], "a", r"type uuid, and the id 'a' is not a UUID \(8-4-4-4-12"),
+        ("uuid", UUIDS[0], UUIDS[1] + "\n", "is not a UUID"),
+        ("uuid", UUIDS[0], 1, "the id 1 is not a UUID"),
+    ],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_ids_that_do_not_fit_the_table_are_named(
+    kind, good, bad, said, there, *, postgres_url, table, codes
+):
+    name, ask = table
+    if there:
+        ask(f"CREATE TABLE TABLE_ (id {kind} PRIMARY KEY, code bit(20), epoch int)")
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    sink.write([good], codes[:1])
+    for call in (lambda: sink.write([bad], codes[1:2]), lambda: sink.remove([bad])):
+        with pytest.raises(InputError, match=f"table {name} has ids of .*{said}"):
+            call()
+    sink.close()
+    assert ask("SELECT id::text FROM TABLE_") == [(str(good),)]
+
+
+def test_a_first_write_that_is_refused_decides_nothing(postgres_url, table, codes):
+    name, ask = table
+    sink = open_sink(f"{postgres_url}?table={name}", 20)
+    for ids in (["a\0b"], ["a", "b"]):
+        with pytest.raises(InputError):
+            sink.write(ids, codes[:1])
+    assert ask("SELECT to_regclass('TABLE_')") == [(None,)]
+    sink.write([7], codes[:1])
+    sink.close()
+    assert ask(TYPE) == [("bigint",)]
+
+
+def test_a_table_with_ids_of_another_type_is_refused(postgres_url, table):
+    name, ask = table
+    ask("CREATE TABLE TABLE_ (id date PRIMARY KEY, code bit(20), epoch int)")
+    with pytest.raises(StorageError, match="ids of type date, and bigint, text or uuid is needed"):
+        open_sink(f"{postgres_url}?table={name}", 20)
+    ask("ALTER TABLE TABLE_ DROP COLUMN id")
+    with pytest.raises(StorageError, match="has no column 'id'"):
+        open_sink(f"{postgres_url}?table={name}", 20)
+
+
+def test_a_table_without_columns_for_what_is_kept_is_refused(postgres_url, table, codes):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    open_sink(url, 20).close()
+    options = {"keep": ("text", 'an "url"')}
+    with pytest.raises(
+        StorageError, match='has no column for text, an "url", to be kept'
+    ) as caught:
+        postgres.PostgresSink(url, 20, **options)
+    ask(str(caught.value).partition("run ")[2].partition(", or choose")[0])
+    sink = postgres.PostgresSink(url, 20, **options)
+    sink.write([1, 2], codes[:2], np.array([["a", None], [None, '{"b": 1}']], object))
+    state = sink.state()
+    sink.close()
+    assert ask('SELECT id, text, "an ""url""" FROM TABLE_ ORDER BY id') == [
+        (1, "a", None),
+        (2, None, '{"b": 1}'),
+    ]
+    with pytest.raises(StorageError, match="was begun with keep"):
+        open_sink(url, 20).resume(state)
+    again = postgres.PostgresSink(url, 20, **options)
+    again.resume(state)
+    again.close()
+    ask("ALTER TABLE TABLE_ ALTER COLUMN text TYPE bytea USING NULL")
+    with pytest.raises(StorageError, match="column 'text' of type bytea, and text is needed"):
+        postgres.PostgresSink(url, 20, **options)
+
+
+def test_what_cannot_be_kept_is_named(postgres_url, table, codes):
+    name, ask = table
+    url = f"{postgres_url}?table={name}"
+    sink = postgres.PostgresSink(url, 20, keep=("text",))
+    for value in ("a\0", "\ud800", 5):
+        with pytest.raises(InputError, match=r"'text' of the id 8 is .*: pass a text without NUL"):
+            sink.write([7, 8], codes[:2], np.array([["a"], [value]], object))
+    for payload in (None, np.full((1, 2), "a", object), np.full(1, "a", object)):
+        with pytest.raises(InputError, match=r"keeps text: pass a payload of shape \(1, 1\)"):
+            sink.write([7], codes[:1], payload)
+    sink.write([7], codes[:1], np.array([[None]], object))
+    sink.close()
+    assert ask("SELECT id, text FROM TABLE_") == [(7, None)]
+    plain = open_sink(url, 20)
+    with pytest.raises(InputError, match=r"keeps no payload: pass a payload of shape \(1, 0\)"):
+        plain.write([1], codes[:1], np.full((1, 1), "a", object))
+    plain._drop()
+    for keep in (("code",), ("a", "a"), ("",), ("x" * 64,), ("a\0",), (7,)):
+        with pytest.raises(InputError, match=r"keep has .*(column|twice)"):
+            postgres.PostgresSink(url, 20, keep=keep)
+
+
+def test_several_epochs_are_told(postgres_url, table, codes, caplog):
+    sink = open_sink(f"{postgres_url}?table={table[0]}", 20)
+    sink.write([1], codes[:1])
+    sink.write([], sb.Codes(codes.packed[:0], 20, 9))
+    assert "epoch" not in caplog.text
+    for epoch in (1, 2):
+        sink.write([1], sb.Codes(codes.packed[:1], 20, epoch))
+    sink.close()
+    assert caplog.text.count("codes of several epochs (0, 1), and only those of one epoch") == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 64, "é" * 32, "x%00y", "a..b", "a.b.c", "." + "x" * 64])

@@ -122,6 +122,26 @@ def drain():
     return of
 
 
+@pytest.fixture(scope="session")
+def table_of():
+    """table_of(chunks, table): id -> row and payload, after their rows and removals in order."""
+
+    def of(chunks, table=()):
+        table = dict(table)
+        for chunk in chunks:
+            gone = [] if chunk.removals is None else [*zip(*chunk.removals, strict=True)]
+            payload = [None] * len(chunk.ids) if chunk.payload is None else chunk.payload.tolist()
+            rows = zip(chunk.ids.tolist(), chunk.rows.tolist(), payload, strict=True)
+            for place, (name, *row) in enumerate([*rows, (None,)]):
+                for other in [one for one, at in gone if at == place]:
+                    table.pop(other, None)
+                if place < len(chunk.ids):
+                    table[name] = row
+        return table
+
+    return of
+
+
 @pytest.fixture
 def read(tmp_path, gather):
     """read(name, content, **options): ids, rows and rejects of a file with this content."""

@@ -7,7 +7,7 @@ from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
 from streambits.io.rows import text as text_module
 from streambits.io.rows.csv import CsvParser
-from streambits.io.rows.files import ReadOptions
+from streambits.io.rows.files import ReadOptions, sift
 from streambits.io.rows.text import parse_lines
 
 
@@ -84,18 +84,37 @@ LINES = st.lists(st.lists(CELLS, min_size=2, max_size=3).map(",".join), min_size
 
 @given(LINES, st.booleans())
 def test_a_line_is_good_or_bad_by_itself(lines, ids):
+    by_itself("a,b", lines, ReadOptions(ids="b" if ids else None), text=False if ids else None)
+
+
+FLAGS = st.sampled_from(["true", "1", "FALSE", "0", "", "x", "NA", '"true"', " 1"])
+MORE = st.lists(st.tuples(CELLS, CELLS, FLAGS, CELLS).map(",".join), min_size=1, max_size=12)
+
+
+@given(MORE, st.booleans())
+def test_so_is_one_with_more_than_numbers(lines, text):
+    by_itself("a,b,c,d", lines, ReadOptions(None, "b", removed="c", keep=("d",)), text=text)
+
+
+def by_itself(header, lines, options, text):
     lines = [line.encode() for line in lines]
-    parser = CsvParser(b"a,b", "a.csv", ReadOptions(ids="b" if ids else None))
-    layout = parser.layout([])
-    together = parse_lines(parser, lines, layout, ids=ids)
-    parts = [parse_lines(parser, [line], layout, ids=ids) for line in lines]
-    rows = np.concatenate([part[0] for part in parts])
-    good = np.isfinite(rows).all(axis=1)
-    assert np.array_equal(np.isfinite(together[0]).all(axis=1), good)
-    assert np.array_equal(together[0][good], rows[good])
-    if ids:
-        names = np.concatenate([part[1] for part in parts])
-        assert np.array_equal(together[1][good], names[good])
+    parser = CsvParser(header.encode(), "a.csv", options)
+    layout = parser.layout([], text)
+    together = parse_lines(parser, lines, layout, options)
+    parts = [parse_lines(parser, [line], layout, options) for line in lines]
+    told = sift(together, {}, lambda place: place)
+    alone = [sift(part, {}, lambda place: place) for part in parts]
+    assert told.rejects == tuple(i for i, batch in enumerate(alone) if batch.rejects)
+    assert np.array_equal(told.rows, np.concatenate([batch.rows for batch in alone]))
+    if options.ids:
+        assert told.ids.tolist() == [i for batch in alone for i in batch.ids.tolist()]
+        assert removed(told) == [i for batch in alone for i in removed(batch)]
+    if options.keep:
+        assert told.payload.tolist() == [one for batch in alone for one in batch.payload.tolist()]
+
+
+def removed(batch):
+    return [] if batch.removals is None else batch.removals.ids.tolist()
 
 
 def test_cells_longer_than_pythons_csv_takes(read):

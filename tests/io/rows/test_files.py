@@ -46,7 +46,12 @@ def test_names_are_those_given(folder):
     assert source.name == "in/a.csv and 1 more"
     assert open_source("in/a.csv").name == "in/a.csv"
     before = source.identity()
-    assert before["files"] == [["in/a.csv"], ["in/d.npy"]]
+    assert before["files"] == [["in/a.csv"]]  # more may be added
+    assert open_source("in").identity()["files"] == [["in"]]
+    assert open_source("in/*.csv").identity()["files"] == [["in/*.csv"]]
+    assert set(before) == {"files", "format", "columns", "ids"}
+    more = open_source("in/a.csv", ids="x", removed="y", keep=["z"]).identity()
+    assert (more["removed"], more["keep"]) == ("y", ["z"])
     (folder / "in" / "a.csv").write_text("0\n1\n")
     assert source.identity() == before  # what is in them is a matter of `evidence`
     assert before != open_source(["in/d.npy", "in/a.csv"]).identity()
@@ -65,7 +70,11 @@ def test_names_are_those_given(folder):
         ("in/a.csv", {"format": "xml"}, InputError, "format is 'xml'; choose one of npy, npz"),
         ("in/a.csv", {"rows": 0}, InputError, "rows is 0"),
         ("in/a.csv", {"columns": []}, InputError, r"columns is \[\]; it must be a list of names"),
-        ("in/a.csv", {"columns": "ab"}, InputError, "columns is 'ab'"),
+        ("in/a.csv", {"columns": 5}, InputError, "columns is 5"),
+        ("in/a.csv", {"keep": [1]}, InputError, r"keep is \[1\]; it must be a list of names"),
+        ("in/a.csv", {"ids": "a", "keep": ["b", "a"]}, InputError, "column 'a' is named twice"),
+        ("in/a.csv", {"removed": "d"}, InputError, r"removed is 'd', .*ids \(--ids\)"),
+        ("in/d.npy", {"keep": "a"}, InputError, "leave out columns, ids, removed and keep"),
         ("in/a.csv", {"columns": ["a", "a"]}, InputError, "column 'a' is named twice"),
         ("in/a.csv", {"columns": ["a"], "ids": "a"}, InputError, "column 'a' is named twice"),
         ([], {}, InputError, "paths is empty"),

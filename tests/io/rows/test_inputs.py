@@ -71,7 +71,13 @@ def test_it_is_read_once(standard_input):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("csv", b"1,2\n" * 3), ("csv", b""), ("npy", None), ("fvecs", b"\1\0\0\0\0\0\0\0" * 3)],
+    [
+        ("csv", b"1,2\n" * 3),
+        ("csv", b""),
+        ("npy", None),
+        ("fvecs", b"\1\0\0\0\0\0\0\0" * 3),
+        ("fvecs", b""),
+    ],
 )
 def test_one_that_ends_before_the_offset(write, tmp_path, standard_input, name, content):
     if content is None:
@@ -79,7 +85,7 @@ def test_one_that_ends_before_the_offset(write, tmp_path, standard_input, name, 
         content = (tmp_path / "C.npy").read_bytes()
     standard_input(content)
     place = {"line": 9, "byte": 36} if name == "csv" else {"row": 9}
-    with pytest.raises(StorageError, match="standard input ends before the place to resume from"):
+    with pytest.raises(StorageError, match=r"not what this job has read before.*--from.*files"):
         list(open_source("-", format=name).read({"file": 0, "count": 9, "digest": "", **place}))
 
 
@@ -92,7 +98,7 @@ def test_other_rows_than_before_are_refused(write, tmp_path, standard_input, nam
     rows[4, 1] += 1
     write(tmp_path / name, rows)
     standard_input((tmp_path / name).read_bytes())
-    with pytest.raises(StorageError, match="standard input is not what this job has read before"):
+    with pytest.raises(StorageError, match=r"not what this job has read before.*--from.*files"):
         list(open_source("-", format=KINDS[name], rows=6).read(offset))
 
 
@@ -239,3 +245,129 @@ def test_what_was_replaced_while_it_was_read_is_noticed_later(tmp_path):
     assert source.evidence(next(chunks).offset)[0]["before"] is None
     with pytest.raises(StorageError, match="does not exist"):
         open_source(str(path))
+
+
+def number(path, *values):
+    path.write_text("".join(f"{value}\n" for value in values))
+
+
+def resumed(paths, evidence, offset, **options):
+    """What is read in a further run, and the source."""
+    source = open_source(paths, **options)
+    words = source.changes(evidence)
+    rows = [] if words else [v for b in source.read(offset) for v in b.rows.ravel().tolist()]
+    return words, rows, source
+
+
+@pytest.fixture
+def grown(tmp_path):
+    """A folder of which all was read, and its evidence and offset."""
+    for name in "bd":
+        number(tmp_path / f"{name}.csv", ord(name), ord(name))
+    source = open_source(tmp_path, rows=1)
+    *_, last = source.read()
+    return tmp_path, source.evidence(last.offset), last.offset
+
+
+def test_files_that_came_since_are_read_whatever_their_names(grown):
+    folder, evidence, offset = grown
+    identity = open_source(folder).identity()
+    for name in "ace":
+        number(folder / f"{name}.csv", ord(name))
+    words, rows, source = resumed(folder, evidence, offset)
+    assert (words, rows) == ([], [ord("a"), ord("c"), ord("e")])
+    assert source.identity() == identity
+    *_, last = open_with(folder, evidence).read(offset)
+    later = source.evidence(last.offset)
+    assert [one["path"][-5:] for one in later] == ["b.csv", "d.csv", "a.csv", "c.csv", "e.csv"]
+    number(folder / "0.csv", 0)
+    assert resumed(folder, later, last.offset)[:2] == ([], [0])
+
+
+def open_with(folder, evidence):
+    source = open_source(folder)
+    assert source.changes(evidence) == []
+    return source
+
+
+def test_in_the_middle_of_a_file_too(tmp_path):
+    number(tmp_path / "b.csv", 1, 2, 3)
+    number(tmp_path / "d.csv", 4)
+    source = open_source(tmp_path, rows=2)
+    offset = next(iter(source.read())).offset
+    evidence = source.evidence(offset)
+    number(tmp_path / "a.csv", 0)
+    number(tmp_path / "c.csv", 9)
+    assert resumed(tmp_path, evidence, offset)[:2] == ([], [3, 0, 9, 4])
+
+
+def test_a_list_of_files_may_grow(tmp_path):
+    paths = [tmp_path / "b.csv", tmp_path / "a.csv", tmp_path / "b.csv"]
+    number(paths[0], 1)
+    number(paths[1], 2)
+    source = open_source(paths[:1])
+    [batch] = source.read()
+    evidence = source.evidence(batch.offset)
+    assert source.identity() == open_source(paths).identity()
+    assert resumed(paths, evidence, batch.offset)[:2] == ([], [2, 1])  # the second time it is new
+
+
+@pytest.mark.parametrize("change", ["gone", "grown", "exchanged"])
+def test_a_file_that_was_read_must_be_there_and_the_same(grown, change):
+    folder, evidence, offset = grown
+    number(folder / "a.csv", 1)
+    if change == "gone":
+        (folder / "b.csv").unlink()
+    else:
+        number(folder / "b.csv", 98, *([98, 98] if change == "grown" else [99]))
+    [words], _, _ = resumed(folder, evidence, offset)
+    wanted = {"gone": "is not there any more", "grown": "bytes and had", "exchanged": "differ"}
+    assert words.startswith(f"{folder / 'b.csv'}: ")
+    assert wanted[change] in words
+    source = open_source(folder, accept_changes=True)
+    assert source.changes(evidence) == []
+    [batch] = source.read(offset)
+    assert batch.rows.tolist() == [[1]]
+    assert open_source(folder).changes(source.evidence(batch.offset)) == []
+
+
+def test_the_file_that_was_being_read_may_be_gone_if_that_is_accepted(grown):
+    folder, evidence, offset = grown
+    (folder / "d.csv").unlink()
+    number(folder / "e.csv", 5)
+    source = open_source(folder, accept_changes=True)
+    assert source.changes(evidence) == []
+    assert [batch.rows.tolist() for batch in source.read(offset)] == [[[5]]]
+
+
+def test_evidence_from_before_it_had_names(grown):
+    folder, evidence, offset = grown
+    old = [{key: value for key, value in one.items() if key != "path"} for one in evidence]
+    assert resumed(folder, old, offset)[:2] == ([], [])
+    number(folder / "b.csv", 7, 7)
+    assert len(resumed(folder, old, offset)[0]) == 1
+
+
+def test_many_files_are_compared_without_opening_them(grown, monkeypatch):
+    folder, evidence, offset = grown
+    monkeypatch.setattr("streambits.io.rows.files.MANY", 1)
+    opened = []
+    monkeypatch.setattr(
+        "streambits.io.rows.inputs.fingerprint",
+        lambda path, size=None: opened.append(path) or fingerprint(path, size),
+    )
+    assert resumed(folder, evidence, offset)[0] == []
+    assert opened == [str(folder / "d.csv")]  # the one that is read on
+    number(folder / "b.csv", 99, 99)
+    assert len(resumed(folder, evidence, offset)[0]) == 1
+
+
+@pytest.mark.parametrize("later", [b"5,6\n7,8\n9,0\n", b"5,6\n", b"", b"1,2\n" + b"5" * 99])
+def test_another_day_on_standard_input_is_refused_with_the_ways_out(standard_input, later):
+    standard_input(b"1,2\n3,4\n")
+    *_, last = open_source("-").read()
+    standard_input(later)
+    with pytest.raises(StorageError) as caught:
+        list(open_source("-").read(last.offset))
+    for words in ("not what this job has read before", "another folder", "--from", "files"):
+        assert words in str(caught.value)

@@ -7,6 +7,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip(
@@ -67,15 +68,18 @@ def test_partitions_are_read_one_after_the_other_in_rounds(kafka_cluster):
 
 
 def test_what_is_no_row_is_rejected_with_its_place(kafka_cluster):
-    name = kafka_cluster.new([], [b"[1, 2]", b"nothing", None, b'{"id": 9, "row": [3, 4]}', b"[1]"])
+    name = kafka_cluster.new(
+        [], [b"[1, 2]", b"nothing", None, b'{"id": 9, "row": [3, 4]}', b"[1]", b""]
+    )
     ids, rows, rejects = all_of(KafkaSource(kafka_cluster.servers, name).read())
     assert ids == [1 << 48, 9]
     assert rows == [[1, 2], [3, 4]]
-    assert [r.where for r in rejects] == [f"{name}, partition 1, offset {i}" for i in (1, 2, 4)]
+    assert [r.where for r in rejects] == [f"{name}, partition 1, offset {i}" for i in (1, 2, 4, 5)]
     assert [r.reason[:20] for r in rejects] == [
         "it is not JSON: Expe",
-        "the message is empty",
+        "the message has no k",
         "expected 2 values, g",
+        "the message is empty",
     ]
 
 
@@ -196,6 +200,99 @@ def test_a_url_has_hosts_and_a_topic_only(url):
     assert "hunter2" not in str(caught.value)
 
 
+def changes(count, names):
+    """Keyed messages that write and remove ids over and over, and (id -> row) after them."""
+    table, messages = {}, []
+    for i in range(count):
+        name = names[i * 5 % len(names)]
+        key = str(name).encode()
+        value = json.dumps({"id": name, "embedding": [i, 1], "text": f"text {i}"}).encode()
+        value = [value, value, None, json.dumps({"id": name, "embedding": None}).encode()][
+            i * 7 % 4
+        ]
+        messages.append((key, value))
+        table.pop(name, None)
+        table |= {name: [[i, 1], [f"text {i}"]]} if i * 7 % 4 < 2 else {}
+    return messages, table
+
+
+@pytest.mark.parametrize("ids", ["id", "@key"])
+@pytest.mark.parametrize("names", [range(9), [*"abcdefgh7"]])
+def test_rows_and_removals_are_in_order_from_every_offset(kafka_cluster, table_of, names, ids):
+    messages, table = changes(60, names)
+    name = kafka_cluster.new(messages)
+    source = KafkaSource(kafka_cluster.servers, name, rows=4, id_key=ids, keep=("text",))
+    chunks = list(source.read())
+    assert table_of(chunks) == table
+    assert len(table) < len(names)
+    assert not [reject for chunk in chunks for reject in chunk.rejects]
+    for count, chunk in enumerate(chunks, 1):
+        offset = json.loads(json.dumps(chunk.offset))
+        rest = source.read(offset) if count < len(chunks) else ()
+        assert table_of(rest, table_of(chunks[:count])) == table
+
+
+def test_keys_are_ids_in_any_partition_and_format(kafka_cluster, table_of):
+    one, two = np.array([[1, 2], [3, 4]], "<f4").tolist()
+    raw = [np.array(row, "<f4").tobytes() for row in (one, two)]
+    name = kafka_cluster.new([(b"a", raw[0]), (b"b", raw[1])], [(b"c", raw[0]), (b"a", None)])
+    source = KafkaSource(kafka_cluster.servers, name, format="f4", id_key="@key")
+    assert table_of(source.read()) == {"b": [two, None], "c": [one, None]}
+    by_place = list(KafkaSource(kafka_cluster.servers, name, format="f4").read())
+    assert all_of(by_place)[0] == ids_of(0, 0, 1) + ids_of(1, 0)
+    assert [reject.where for reject in all_of(by_place)[2]] == [kafka_cluster.where(name, 1, 1)]
+
+
+SECRETS = "security.protocol=SASL_SSL\nsasl.mechanism = PLAIN\n# a comment\n\nsasl.username=me\n"
+
+
+def test_settings_of_the_client_come_from_a_file(kafka_cluster, monkeypatch, tmp_path, caplog):
+    name = kafka_cluster.new([b"[1, 2]"])
+    url = f"{kafka_cluster.url}/{name}"
+    path = tmp_path / "kafka.properties"
+    path.write_text("client.id=somebody\nbootstrap.servers=elsewhere:1\nauto.offset.reset=latest\n")
+    source = KafkaSource.from_url(url, properties=path)
+    assert source.config == {"client.id": "somebody"}
+    assert [chunk.ids.tolist() for chunk in source.read()] == [[0]]
+    assert source.identity() == KafkaSource.from_url(url).identity()
+    assert not caplog.records  # all may read it: there is no password in it
+    path.write_text(f"{SECRETS}sasl.password=hunter2\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("STREAMBITS_KAFKA_PROPERTIES", str(path))
+    monkeypatch.setenv("STREAMBITS_KAFKA_SASL_USERNAME", "another")
+    monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    source = KafkaSource.from_url(url, config={"client.id": "me"})
+    assert source.config == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "another",
+        "sasl.password": "hunter2",
+        "client.id": "me",
+    }
+    assert "hunter2" in source.secrets
+    monkeypatch.setattr("streambits.io.rows.kafka.ANSWER", 0.5)
+    with pytest.raises(UnreachableError) as caught:  # the cluster knows no logging in
+        source.identity()
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("security.protocol=hunter2", r"kafka\.properties, line 2: security\.protocol is refused"),
+        ("no.such.setting=hunter2", r"kafka\.properties, line 2: no\.such\.setting is refused"),
+        ("ssl.truststore.location=hunter2", r"use `ssl\.ca\.location`.*kafka\.properties"),
+    ],
+)
+def test_a_setting_that_the_client_refuses_is_told_by_its_line(tmp_path, line, complaint):
+    path = tmp_path / "kafka.properties"
+    path.write_text(f"client.id=me\n{line}\n")
+    with pytest.raises(InputError, match=complaint) as caught:
+        next(KafkaSource.from_url("kafka://127.0.0.1:1/topic", properties=path).read())
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None  # the client's own words have the value
+
+
 class Fake:
     """What librdkafka may do: a client, with a log of each partition, that hands out odd things.
 
@@ -235,7 +332,8 @@ class Fake:
 
     def message(self, partition, offset, code=None):
         error = code and SimpleNamespace(code=lambda: code, str=lambda: "trouble")
-        parts = {"partition": partition, "offset": offset, "error": error, "value": b"[1, 2]"}
+        parts = {"partition": partition, "offset": offset, "error": error, "key": None}
+        parts["value"] = b"[1, 2]"
         return SimpleNamespace(**{name: lambda part=part: part for name, part in parts.items()})
 
     def close(self):

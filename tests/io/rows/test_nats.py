@@ -90,7 +90,10 @@ def test_what_is_no_row_is_rejected_with_its_place(nats_server):
         (b'[1, 2, "3"]', "value 3 of 3 is '3', which is not a number"),
         (b"7", "7 is not a list of numbers"),
         (b'{"rows": [1, 2, 3]}', "no 'row', but rows"),
-        (b'{"id": "a", "row": [1, 2, 3]}', "the id 'a' is not a 64-bit integer"),
+        (
+            b'{"id": "a", "row": [1, 2, 3]}',
+            "the id 'a' is a text, and the ids of this stream are whole",
+        ),
         (b'{"id": 9223372036854775808, "row": [1, 2, 3]}', "the id 9223372036854775808"),
         (b"[" * 100_000, "not JSON"),
         (b"[1, 2, 1" + b"0" * 400 + b"]", "value 3 of 3 is inf"),
@@ -126,6 +129,32 @@ def test_raw_numbers_and_other_names(nats_server):
     assert (chunk.ids.tolist(), chunk.rows.tolist()) == ([3], [[1.5]])
     [chunk] = NatsSource(nats_server.url, name, columns=2, id_key="key", row_key="v").read()
     assert (len(chunk.ids), len(chunk.rejects)) == (0, 1)
+
+
+@pytest.mark.parametrize("names", [range(9), [*"abcdefgh7"]])
+def test_rows_and_removals_are_in_order_from_every_offset(nats_server, table_of, names):
+    table, messages = {}, []
+    for i in range(60):
+        name, kind = names[i * 5 % len(names)], i * 7 % 3
+        about = [{"v": [i, 1], "url": f"u{i}"}, {"v": None}, {"v": [i, 1], "gone": True}][kind]
+        messages.append(json.dumps({"id": name, **about}).encode())
+        table.pop(name, None)
+        table |= {name: [[i, 1], [f"u{i}"]]} if not kind else {}
+    assert table
+    stream = nats_server.new(messages)
+    source = NatsSource(nats_server.url, stream, rows=4, keep=("url",), removed="gone")
+    chunks = list(source.read())
+    assert table_of(chunks) == table
+    assert not all_of(chunks)[2]
+    for count, chunk in enumerate(chunks[:-1], 1):
+        offset = json.loads(json.dumps(chunk.offset))
+        assert table_of(source.read(offset), table_of(chunks[:count])) == table
+
+
+@pytest.mark.parametrize("option", [{"id_key": "@key"}, {"properties": "kafka.properties"}])
+def test_what_is_for_kafka_is_refused(option):
+    with pytest.raises(InputError, match="is for Kafka: nats://host/rows has messages of NATS"):
+        NatsSource("nats://host", "rows", **option)
 
 
 def test_following_goes_on_until_it_is_idle(nats_server):

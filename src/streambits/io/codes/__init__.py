@@ -9,7 +9,7 @@ that together with its own place, so nothing is lost or doubled wherever it is k
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -36,12 +36,12 @@ class _Format(NamedTuple):
 
 
 FORMATS = {
-    "parquet": _Format("ParquetSink", ("rows",), (".parquet", ".pq")),
+    "parquet": _Format("ParquetSink", ("rows", "keep"), (".parquet", ".pq")),
     "jsonl": _Format("JsonlSink", (), (".jsonl", ".ndjson")),
     "npy": _Format("NpySink"),
     "index": _Format("IndexSink", ("strategy",), (".index", ".safetensors")),
     "faiss": _Format("FaissSink", (), (".faiss",)),
-    "postgres": _Format("PostgresSink", ("rows", "table", "made_by", "retry_seconds")),
+    "postgres": _Format("PostgresSink", ("rows", "table", "made_by", "retry_seconds", "keep")),
 }
 URLS = ("postgresql://", "postgres://")
 EVERYWHERE = ("retry_seconds", "made_by")  # options that a format which has no use for them ignores
@@ -58,6 +58,7 @@ def open_sink(
     rows: int | None = None,
     strategy: str | None = None,
     table: str | None = None,
+    keep: Sequence[str] = (),
 ) -> Sink:
     """Open the sink that a text names.
 
@@ -90,6 +91,8 @@ def open_sink(
         How an index searches, see `HammingIndex`.
     table
         The table of a database, in place of the one in the URL, which is `codes` by default.
+    keep
+        Names of what comes as payload, for columns of texts in Parquet files or a table.
 
     Returns
     -------
@@ -116,9 +119,14 @@ def open_sink(
     """
     name, path = _sink_format(target)
     options: dict[str, Any] = {"rows": rows, "strategy": strategy, "table": table}
-    options |= {"retry_seconds": retry_seconds, "made_by": made_by}
+    options |= {"retry_seconds": retry_seconds, "made_by": made_by, "keep": tuple(keep) or None}
     passed = {option: value for option, value in options.items() if value is not None}
     for option in passed.keys() - FORMATS[name].options:
+        if option == "keep":
+            raise InputError(
+                f"{shown(target)} has no place for {', '.join(keep)}: Parquet files and tables "
+                f"keep more than codes"
+            )
         if option not in EVERYWHERE:
             raise InputError(f"{option} is not an option of {name}, which {shown(target)} is")
         del passed[option]
@@ -174,7 +182,13 @@ def code_format(where: str | Path) -> str:
     return "packed" if ending == ".npy" else next(found, "index")
 
 
-def open_codes(where: str | Path, *, bits: int | None = None, epoch: int = 0) -> "StoredCodes":
+def open_codes(
+    where: str | Path,
+    *,
+    bits: int | None = None,
+    epoch: int = 0,
+    committed: dict[str, Any] | None = None,
+) -> "StoredCodes":
     """Open codes of any format, to read them or to search them.
 
     Parameters
@@ -186,6 +200,8 @@ def open_codes(where: str | Path, *, bits: int | None = None, epoch: int = 0) ->
         Length of the codes, where the file does not say it and it is not whole bytes.
     epoch
         Epoch of the codes, where the file does not say it: FAISS, and .npy of packed codes.
+    committed
+        The state of the sink of a job: what it has written to Parquet files since is left out.
 
     Returns
     -------
@@ -206,7 +222,7 @@ def open_codes(where: str | Path, *, bits: int | None = None, epoch: int = 0) ->
     3 (0,) [[7, 8]]
     [[7]]
     """
-    return StoredCodes(where, bits=bits, epoch=epoch)
+    return StoredCodes(where, bits=bits, epoch=epoch, committed=committed)
 
 
 class StoredCodes:
@@ -220,11 +236,18 @@ class StoredCodes:
     latest at the end. Memory: one batch; a file of arrays or an index is mapped.
     """
 
-    def __init__(self, where: str | Path, *, bits: int | None = None, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        where: str | Path,
+        *,
+        bits: int | None = None,
+        epoch: int = 0,
+        committed: dict[str, Any] | None = None,
+    ) -> None:
         if code_format(where) == "job":
             where = _codes_of_job(Path(where))
         self.where, self.format = str(where), code_format(where)
-        self._bits, self._epoch = bits, epoch
+        self._bits, self._epoch, self._committed = bits, epoch, committed
 
     def __repr__(self) -> str:
         return f"StoredCodes({self.where!r}, format {self.format})"
@@ -236,7 +259,7 @@ class StoredCodes:
         if self.format == "parquet":
             from streambits.io.codes.parquet import read_codes  # noqa: PLC0415
 
-            return read_codes(where, bits=bits)
+            return read_codes(where, bits=bits, committed=self._committed)
         if self.format == "jsonl":
             from streambits.io.codes.jsonl import read_lines  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count
+from streambits._arrays import NO_IDS, Ids, as_count, as_ids, concat_ids
 from streambits._digests import Digest, Record, seal, unseal
 from streambits._files import make_folder, replacing
 from streambits._locks import Lock, supported
@@ -22,6 +22,7 @@ from streambits.index.queries import as_paired_ids, last_of_each
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
 
+REMOVED = -1  # in place of an epoch: the id of the row was removed
 LAST_EPOCH = int(np.iinfo(np.int32).max)
 REMEDY = "restore it, or begin a new job"
 
@@ -29,16 +30,27 @@ REMEDY = "restore it, or begin a new job"
 class CodeColumns(NamedTuple):
     """Codes in their order, of any epochs.
 
-    ids: (n,); packed: (n, bytes); epochs: (n,); refinement: (n, r), with r = 0 for plain codes.
+    ids: (n,); packed: (n, bytes); epochs: (n,), REMOVED where a row marks that its id was removed;
+    refinement: (n, r), with r = 0 for plain codes; payload: (n, p) texts or None.
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     packed: NDArray[np.uint8]
     epochs: NDArray[np.int32]
     refinement: NDArray[np.uint8]
+    payload: NDArray[np.object_]
 
     @classmethod
-    def of(cls, ids: Any, codes: Codes, bits: int, refine: int) -> "CodeColumns":
+    def of(
+        cls,
+        ids: Any,
+        codes: Codes,
+        bits: int,
+        refine: int,
+        *,
+        payload: Any = None,
+        keep: tuple[str, ...] = (),
+    ) -> "CodeColumns":
         """What a sink for codes of `bits` bits and `refine` bytes is asked to write, checked."""
         if codes.bits != bits:
             raise InputError(f"codes have {codes.bits} bits, and the sink is for {bits}")
@@ -53,16 +65,24 @@ class CodeColumns(NamedTuple):
         refinement = codes.refinement
         if refinement is None:
             refinement = np.empty((len(paired), 0), np.uint8)
-        return cls(paired, codes.packed, epochs, refinement)
+        return cls(paired, codes.packed, epochs, refinement, as_payload(payload, len(paired), keep))
 
     @classmethod
-    def empty(cls, bits: int, refine: int) -> "CodeColumns":
-        packed, refinement = (np.empty((0, n), np.uint8) for n in (-(-bits // 8), refine))
-        return cls(np.empty(0, np.int64), packed, np.empty(0, np.int32), refinement)
+    def marks(cls, ids: Ids, bits: int, refine: int, width: int = 0) -> "CodeColumns":
+        """What says that ids were removed; width: of the payload."""
+        count = len(ids)
+        packed, refinement = (np.zeros((count, n), np.uint8) for n in (-(-bits // 8), refine))
+        epochs = np.full(count, REMOVED, np.int32)
+        return cls(ids, packed, epochs, refinement, np.full((count, width), None, object))
+
+    @classmethod
+    def empty(cls, bits: int, refine: int, width: int = 0) -> "CodeColumns":
+        return cls.marks(NO_IDS, bits, refine, width)
 
     @classmethod
     def concat(cls, columns: list["CodeColumns"]) -> "CodeColumns":
-        return cls(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+        ids, *others = zip(*columns, strict=True)
+        return cls(concat_ids(ids), *(np.concatenate(each) for each in others))
 
     def select(self, which: Any) -> "CodeColumns":
         """Some of the rows, by a slice or a mask."""
@@ -70,13 +90,36 @@ class CodeColumns(NamedTuple):
 
     def batches(self, bits: int) -> list[CodeBatch]:
         """The same, in order, as many batches as needed for one epoch each."""
+        return [rows.batch(bits) for rows in self.runs()]
+
+    def runs(self) -> list["CodeColumns"]:
+        """The same, in order, in pieces of one epoch each."""
         cuts = [0, *(np.flatnonzero(np.diff(self.epochs)) + 1).tolist(), len(self.ids)]
-        return [self.select(slice(a, b)).batch(bits) for a, b in pairwise(cuts) if b > a]
+        return [self.select(slice(a, b)) for a, b in pairwise(cuts) if b > a]
 
     def batch(self, bits: int) -> CodeBatch:
         """The same, one or more rows that are all of one epoch."""
         refinement = self.refinement if self.refinement.shape[1] else None
         return CodeBatch(self.ids, Codes(self.packed, bits, int(self.epochs[0]), refinement))
+
+
+def as_payload(payload: Any, count: int, keep: tuple[str, ...]) -> NDArray[np.object_]:
+    """A text or None for each of `count` codes and each name that is kept."""
+    if payload is None and not keep:
+        return np.empty((count, 0), object)
+    found = np.asarray(payload, object)
+    if found.shape != (count, len(keep)):
+        raise InputError(
+            f"payload has shape {found.shape}, and {count} codes with {', '.join(keep) or 'none'} "
+            f"kept beside them need {(count, len(keep))}"
+        )
+    return found
+
+
+def live_rows(ids: Ids, epochs: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which rows are the last of their id, and do not mark that it was removed."""
+    live: NDArray[np.bool_] = last_of_each(ids) & (epochs != REMOVED)
+    return live
 
 
 def as_lengths(bits: object, refine: object) -> tuple[int, int]:
@@ -242,8 +285,9 @@ class Appending(FileSink, ABC):
     happened, and the files become the same, byte for byte. A new job takes a state before it
     writes. A sink that was not resumed refuses a place that holds codes.
 
-    An id that is written again is put at the end. Closing leaves only the last row of each id, if
-    any came twice; if ids did not ascend, all of them are looked at, 24 bytes each. Files
+    An id that is written again is put at the end, and so is a mark for one that is removed. Closing
+    leaves only the last row of each id, and no marks; if ids did not ascend, or some were removed,
+    all of them are looked at, 24 bytes each. Files
     are exchanged for it, after which an older state goes back no further than to what is there:
     then what had been written since is replaced as it comes again, and the end is the same.
 
@@ -251,25 +295,52 @@ class Appending(FileSink, ABC):
     was committed. Whoever reads the files checks them by it.
     """
 
+    keep: tuple[str, ...] = ()
+    texts = True  # whether ids may be texts
+
     def __init__(self, path: str | Path, bits: int, refine: int, folder: Path, *ours: str) -> None:
         super().__init__(path, bits, refine, folder)
         self.rows = 0
+        self._text: bool | None = None  # whether ids are texts; None before the first
+        self._marked = False  # whether there are rows that mark removals
         self._swap = Swap(folder, self.path.name, *ours)
-        self._last: int | None = None
+        self._last: int | str | None = None
         self._ascending = True
         self._record: Path | None = None
         self._noted: Record | None = None  # the last that was put there
         self._digests: tuple[Digest, ...] = ()  # of the files, as far as they are written
 
-    def write(self, ids: Any, codes: Codes) -> None:
+    def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
-        rows = CodeColumns.of(ids, codes, self.bits, self.refine)
+        rows = CodeColumns.of(ids, codes, self.bits, self.refine, payload=payload, keep=self.keep)
+        self._put(rows)
+
+    def remove(self, ids: Any) -> None:
+        """Take out ids; those that are not there do not matter."""
+        gone = as_ids(ids)
+        self._put(CodeColumns.marks(gone, self.bits, self.refine, len(self.keep)))
+        self._marked = self._marked or len(gone) > 0
+
+    def _put(self, rows: CodeColumns) -> None:
+        self._check_kind(rows.ids)
         self._begin()
         if len(rows.ids):
             with self._trouble():
                 self._append(rows)
+            self._text = rows.ids.dtype.kind == "T"
             self.rows += len(rows.ids)
             self._note(rows.ids)
+
+    def _check_kind(self, ids: Ids) -> None:
+        text = ids.dtype.kind == "T"
+        if len(ids) and text and not self.texts:
+            raise InputError(
+                f"{self.name} takes ids that are whole numbers, and the first is {ids[0]!r}: write "
+                f"Parquet, JSON lines, an index or a table"
+            )
+        if len(ids) and self._text not in (None, text):
+            has = "texts" if self._text else "whole numbers"
+            raise InputError(f"{self.name} has ids that are {has}, and the next is {ids[0]!r}")
 
     def commit(self) -> None:
         """Make everything written so far last."""
@@ -285,7 +356,7 @@ class Appending(FileSink, ABC):
             return
         self.commit()
         with self._trouble():
-            if self._ascending or not self._settle():
+            if (self._ascending and not self._marked) or not self._settle():
                 self._note_digests(finished=True)
             self._let_go()
 
@@ -301,6 +372,8 @@ class Appending(FileSink, ABC):
             "ascending": self._ascending,
             "generation": self._swap.generation,
             "digests": {str(n): digest._asdict() for n, digest in enumerate(self._digests)},
+            **({"text": True} if self._text else {}),
+            **({"marked": True} if self._marked else {}),
             **self._fixed(),
         }
 
@@ -310,6 +383,8 @@ class Appending(FileSink, ABC):
         with self._trouble():
             self._acquire()
             self._begun = True
+            self._text = state.get("text", False if state["rows"] else None)
+            self._marked = state.get("marked", False)
             if self._swap.generation > state["generation"]:
                 self._swap.finish()
                 self._swap.clear()
@@ -339,10 +414,10 @@ class Appending(FileSink, ABC):
             self._cut()
         self._begun = True
 
-    def _note(self, ids: NDArray[np.int64]) -> None:
+    def _note(self, ids: Ids) -> None:
         higher = self._last is None or ids[0] > self._last
         self._ascending = self._ascending and bool(higher and (ids[1:] > ids[:-1]).all())
-        self._last = int(ids[-1])
+        self._last = ids[-1:].tolist()[0]
 
     def _note_digests(self, *, finished: bool = False) -> None:
         if self._record is not None:
@@ -371,12 +446,13 @@ class Appending(FileSink, ABC):
         return self._record.name
 
     def _settle(self) -> bool:
-        """Leave one row of each id; whether files had to be exchanged for it."""
-        kept = last_of_each(self._ids())
+        """Leave one row of each id that is live; whether files had to be exchanged for it."""
+        kept = live_rows(*self._keys())
         if kept.all():
             return False
         self._release()
         self._swap.go(self._rewrite(kept))
+        self._marked = False
         return True
 
     @abstractmethod
@@ -399,8 +475,8 @@ class Appending(FileSink, ABC):
         """Go on with what is there, and return the number of rows."""
 
     @abstractmethod
-    def _ids(self) -> NDArray[np.int64]:
-        """All ids, in the order of the rows."""
+    def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
+        """All ids and epochs, in the order of the rows."""
 
     @abstractmethod
     def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:

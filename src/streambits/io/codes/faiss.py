@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import as_ids
 from streambits._digests import Digest
 from streambits._files import replacing
 from streambits.errors import InputError, StorageError
@@ -13,6 +14,7 @@ from streambits.index import HammingIndex
 from streambits.interop.faiss import CodedIndex, faiss, from_faiss, to_faiss
 from streambits.io.codes.index import IndexSink
 from streambits.model.coder import Coder
+from streambits.model.codes import Codes
 
 BINARY = b"IB"  # the beginning of a binary index; others begin with Ix, Iw and so on
 MARK = b"streambits"  # after the index in a file, before the digest of all that comes before
@@ -35,6 +37,16 @@ class FaissSink(IndexSink):
                 f"of refinement: write an index, and convert it by streambits.interop.faiss"
             )
         super().__init__(path, bits)
+
+    def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
+        """Take codes of one epoch; ids that were written before are replaced."""
+        numbers = as_ids(ids)
+        if numbers.dtype.kind == "T" and len(numbers):
+            raise InputError(
+                f"{self.name}: FAISS has ids that are whole numbers, and the first is "
+                f"{numbers[0]!r}: write Parquet, JSON lines, an index or a table"
+            )
+        super().write(numbers, codes, payload)
 
     def _save(self) -> None:
         write_faiss(self.index, self.path)

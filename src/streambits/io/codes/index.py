@@ -4,9 +4,12 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from streambits._arrays import as_ids
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
-from streambits.io.codes._append import FileSink, Swap, check_begun
+from streambits.io.codes._append import FileSink, Swap, as_payload, check_begun
 from streambits.model.codes import Codes
 from streambits.storage import load, save
 
@@ -28,13 +31,24 @@ class IndexSink(FileSink):
         self._swap = Swap(self.folder, self.path.name, escape(self.path.name))
         self._epoch = 0
         self._changed = True
+        self._removed = False  # whether ids were: then what is there may be less than it was
 
-    def write(self, ids: Any, codes: Codes) -> None:
+    def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
         """Take codes of one epoch; ids that were written before are replaced."""
+        as_payload(payload, len(codes), ())
         self._begin()
         self.index.upsert(codes, ids)
         if len(codes):
             self._epoch, self._changed = codes.epoch, True
+
+    def remove(self, ids: Any) -> None:
+        """Take out ids; those that are not there do not matter."""
+        gone = np.unique(as_ids(ids))
+        self._begin()
+        there = self.index.has(gone) if len(gone) and len(self.index) else np.zeros(len(gone), bool)
+        if there.any():
+            self.index.remove(gone[there])
+            self._changed = self._removed = True
 
     def commit(self) -> None:
         """Write the file anew, if there is something new."""
@@ -60,6 +74,7 @@ class IndexSink(FileSink):
             "refine": self.refine,
             "rows": len(self.index),
             "epoch": self._epoch,
+            **({"removed": True} if self._removed else {}),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -70,7 +85,8 @@ class IndexSink(FileSink):
             self._acquire()
             self._swap.clear()
             self._begun, self._changed, self._epoch = True, True, state["epoch"]
-            if state["rows"]:
+            self._removed = state.get("removed", False)
+            if state["rows"] or (self._removed and self.path.exists()):
                 self.index = self._load()
             self._check(state)
 
@@ -79,7 +95,7 @@ class IndexSink(FileSink):
         if found != wanted:
             has, asked = (f"{bits} bits and {refine} bytes" for bits, refine in (found, wanted))
             raise StorageError(f"{self.path} has codes of {has}, not {asked}")
-        if len(self.index) < state["rows"]:
+        if len(self.index) < state["rows"] and not self._removed:
             raise StorageError(
                 f"{self.path} has {len(self.index)} codes, and {state['rows']} were written"
             )

@@ -1,6 +1,7 @@
 """JSON lines, one code per line: {"id": 7, "code": "05a0", "epoch": 0}; the code in hexadecimal.
 
 Refined codes have "refinement": "1f..." after the code, and codes without sign bits no "code".
+{"id": 7, "removed": true} takes out what came before; when a sink is closed there is none of these.
 Where a sink of ours has left a record of their digest, only what it has committed counts, and
 damage is an error; files of others are taken as they are.
 """
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from glob import escape
 from itertools import islice
 from pathlib import Path
@@ -17,13 +19,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Ids, as_ids
 from streambits._digests import Digest, Record, record_path
 from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
-from streambits.io.codes._append import Appending, CodeColumns
+from streambits.io.codes._append import REMOVED, Appending, CodeColumns
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
+GONE = '{"id": %s, "removed": true}\n'
 LINES = 8192  # read at a time
 IDS, EPOCHS = np.iinfo(np.int64), np.iinfo(np.int32)
 
@@ -72,9 +76,11 @@ class JsonlSink(Appending):
         self._cut()
         return sum(1 for _ in self._lines())
 
-    def _ids(self) -> NDArray[np.int64]:
+    def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
         self._check_digests([self._open()])
-        return np.fromiter((json.loads(line)["id"] for line in self._lines()), np.int64)
+        found = [json.loads(line) for line in self._lines()]
+        epochs = [one.get("epoch", REMOVED) for one in found]
+        return as_ids([one["id"] for one in found]), np.array(epochs, np.int32)
 
     def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         digest = Digest()
@@ -111,10 +117,18 @@ class StandardOutput:
 
     name = "standard output"
 
-    def write(self, ids: Any, codes: Codes) -> None:
-        """Print the codes."""
+    def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
+        """Print the codes; there is no place for a payload."""
+        del payload
+        self._print(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)))
+
+    def remove(self, ids: Any) -> None:
+        """Print that the ids are gone."""
+        self._print(_text(CodeColumns.marks(as_ids(ids), 0, 0)))
+
+    def _print(self, text: str) -> None:
         try:
-            sys.stdout.write(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)))
+            sys.stdout.write(text)
             sys.stdout.flush()
         except OSError as error:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains at the end
@@ -130,24 +144,29 @@ class StandardOutput:
 def _text(rows: CodeColumns) -> str:
     parts = {"code": rows.packed, "refinement": rows.refinement}
     names = [name for name, part in parts.items() if part.shape[1]]
-    line = '{"id": %d, ' + "".join(f'"{name}": "%s", ' for name in names) + '"epoch": %d}\n'
+    line = '{"id": %s, ' + "".join(f'"{name}": "%s", ' for name in names) + '"epoch": %d}\n'
     texts = ([value.tobytes().hex() for value in parts[name]] for name in names)
-    values = zip(rows.ids.tolist(), *texts, rows.epochs.tolist(), strict=True)
-    return "".join(line % each for each in values)
+    ids = map(json.dumps, rows.ids.tolist())
+    values = zip(ids, *texts, rows.epochs.tolist(), strict=True)
+    return "".join(GONE % each[0] if each[-1] == REMOVED else line % each for each in values)
 
 
 def read_lines(where: str, *, bits: int | None = None) -> Iterator[CodeBatch]:
     """Read JSON lines; - for standard input."""
     if where == "-":
-        yield from _parsed(sys.stdin.buffer, "standard input", bits)
+        lines = sys.stdin.buffer.readlines()
+        yield from _parsed(lines, "standard input", bits, _last_marks(lines))
         return
     record = Record.load(record_path(Path(where)))
     try:
         with Path(where).open("rb") as file:
             if record is not None:
                 record.check(record_path(Path(where)), [file])
-            lines = file if record is None else _first(file, record.digests[0].size)
-            yield from _parsed(lines, where, bits)
+            start, size = file.tell(), None if record is None else record.digests[0].size
+            marks = _last_marks(file if size is None else _first(file, size))
+            file.seek(start)
+            lines = file if size is None else _first(file, size)
+            yield from _parsed(lines, where, bits, marks)
     except OSError as error:
         raise StorageError(f"{where} cannot be read: {error.strerror or error}") from error
 
@@ -161,8 +180,32 @@ def _first(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
         yield line
 
 
-def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[CodeBatch]:
-    parsed = (_row(line, number, name) for number, line in enumerate(lines, 1))
+def _is_mark(line: bytes) -> bool:
+    """Whether a line removes an id; one that cannot be read is not for this to say."""
+    if b'"removed"' not in line:
+        return False
+    with suppress(ValueError, AttributeError, RecursionError):
+        row = json.loads(line)
+        return row.get("removed") is True and isinstance(row.get("id"), int | str)
+    return False
+
+
+def _last_marks(lines: Iterable[bytes]) -> dict[int | str, int]:
+    """The number of the last line, from 1, that removes each id."""
+    numbered = enumerate(lines, 1)
+    return {json.loads(line)["id"]: number for number, line in numbered if _is_mark(line)}
+
+
+def _parsed(
+    lines: Iterable[bytes], name: str, bits: int | None, marks: dict[int | str, int]
+) -> Iterator[CodeBatch]:
+    parsed = (
+        row
+        for number, line in enumerate(lines, 1)
+        if not _is_mark(line)
+        for row in [_row(line, number, name)]
+        if marks.get(row.id, 0) < number
+    )
     widths: set[tuple[int, int]] = set()
     while some := list(islice(parsed, LINES)):
         widths.update((len(row.code), len(row.refinement)) for row in some)
@@ -173,7 +216,7 @@ def _parsed(lines: Iterable[bytes], name: str, bits: int | None) -> Iterator[Cod
 
 
 class _Row(NamedTuple):
-    id: int
+    id: int | str
     code: bytes
     epoch: int
     refinement: bytes
@@ -184,7 +227,8 @@ def _row(line: bytes, number: int, name: str) -> _Row:
         row = json.loads(line)
         refinement = bytes.fromhex(row.get("refinement", ""))
         code = bytes.fromhex(row.get("code", "") if refinement else row["code"])
-        found = _Row(_whole(row["id"], IDS), code, _whole(row["epoch"], EPOCHS), refinement)
+        name_ = row["id"] if isinstance(row["id"], str) else _whole(row["id"], IDS)
+        found = _Row(name_, code, _whole(row["epoch"], EPOCHS), refinement)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(
             f"line {number} of {name} holds no code ({error}): "
@@ -208,4 +252,5 @@ def _columns(rows: list[_Row]) -> CodeColumns:
         np.frombuffer(b"".join(part), np.uint8).reshape(len(part), len(part[0]))
         for part in (codes, refinements)
     )
-    return CodeColumns(np.array(ids, np.int64), packed, np.array(epochs, np.int32), refinement)
+    payload = np.empty((len(rows), 0), object)
+    return CodeColumns(as_ids(ids), packed, np.array(epochs, np.int32), refinement, payload)

@@ -15,10 +15,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import Ids
 from streambits._digests import Digest, Record
 from streambits._files import replacing, sync_folder
 from streambits.errors import InputError, StorageError
-from streambits.io.codes._append import Appending, CodeColumns
+from streambits.io.codes._append import REMOVED, Appending, CodeColumns, live_rows
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
@@ -48,6 +49,7 @@ class NpySink(Appending):
     """
 
     kind = "npy"
+    texts = False
 
     def __init__(self, path: str | Path, bits: int, *, refine: int = 0) -> None:
         self._names = NAMES if refine else NAMES[:PLAIN]
@@ -93,9 +95,10 @@ class NpySink(Appending):
         self._cut()
         return self.rows
 
-    def _ids(self) -> NDArray[np.int64]:
+    def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
         self._check_digests(self._files, HEAD)
-        return np.asarray(np.load(self.path / NAMES[0]))
+        ids, epochs = (np.asarray(np.load(self.path / NAMES[place])) for place in (0, 2))
+        return ids, epochs
 
     def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         digests = []
@@ -133,7 +136,9 @@ def read_arrays(where: str | Path, *, bits: int | None = None) -> Iterator[CodeB
         if array.ndim != 1 or array.dtype.kind != "i":
             raise StorageError(f"{where}/{name} should hold whole numbers, one per code")
     refinement = more[0] if more else np.empty((len(ids), 0), np.uint8)
-    columns = CodeColumns(ids, packed, epochs, refinement)
+    columns = CodeColumns(ids, packed, epochs, refinement, np.empty((len(ids), 0), object))
+    if len(epochs) and epochs.min() == REMOVED:
+        columns = columns.select(live_rows(ids, epochs))
     yield from columns.batches(8 * packed.shape[1] if bits is None else bits)
 
 

@@ -1,26 +1,31 @@
 """Parquet: files with columns id, code and epoch, readable by DuckDB, Polars and Spark.
 
 Refined codes have a column `refinement` after the code; codes without sign bits no column `code`,
-for not every reader knows binary values of no bytes.
+for not every reader knows binary values of no bytes. Ids are whole numbers or texts; what is kept
+beside the codes are columns of texts after the epoch. While a sink writes, a row of epoch -1 marks
+that its id was removed; `read_codes` leaves it out with what came before, and when the sink is
+closed there are none.
 
 Every page has a checksum, and the footer a digest of what the columns hold, which covers what the
 checksums do not: types, order and number of rows, and the length of the codes. Files without one
 were written by others, and are taken as they are.
 """
 
+import struct
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count
+from streambits._arrays import TEXT, Ids, as_count, concat_ids
 from streambits._digests import Digest
 from streambits._files import replacing
-from streambits.errors import StorageError
+from streambits.errors import ChangedError, InputError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import Appending, CodeColumns
+from streambits.io.codes._append import REMOVED, Appending, CodeColumns, Swap
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES
 
@@ -30,6 +35,10 @@ FIELD_ID = b"PARQUET:field_id"
 OURS, SPAN = 0x73620000, 0x10000  # field ids that begin with "sb", then a length
 BYTES, BESIDE = 0x2000, 0x8000  # added to that of a refinement; where code and refinement are there
 ROWS = 65536  # at a time
+PARTS = "part-*.parquet"
+CODES = ("code", "refinement")
+MANY = 1 << 62  # rows
+NULL = b"\xff\xff\xff\xff"  # in place of the length of a text
 
 
 class ParquetSink(Appending):
@@ -42,10 +51,18 @@ class ParquetSink(Appending):
 
     kind = "parquet"
 
-    def __init__(self, path: str | Path, bits: int, *, refine: int = 0, rows: int = ROWS) -> None:
-        super().__init__(path, bits, refine, Path(path), "part-*.parquet")
-        self._layout = _Layout(self.bits, self.refine)
-        self._none = CodeColumns.empty(self.bits, self.refine)
+    def __init__(
+        self,
+        path: str | Path,
+        bits: int,
+        *,
+        refine: int = 0,
+        rows: int = ROWS,
+        keep: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(path, bits, refine, Path(path), PARTS)
+        self.keep = check_names(keep)
+        self._none = CodeColumns.empty(self.bits, self.refine, len(self.keep))
         self.size = as_count(rows, "rows")
         self._parts = 0  # that are full
         self._tail: list[CodeColumns] = []
@@ -94,9 +111,14 @@ class ParquetSink(Appending):
         self._tail = [self._load(last)] if last.exists() else []
         return self._parts * self.size + sum(len(rows.ids) for rows in self._tail)
 
-    def _ids(self) -> NDArray[np.int64]:
-        ids = [columns.ids for path in self._swap.files() for columns in _read_columns(path)]
-        return np.concatenate([self._none.ids, *ids])
+    @property
+    def _layout(self) -> "_Layout":
+        return _Layout(self.bits, self.refine, bool(self._text), self.keep)
+
+    def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
+        held = [columns for path in self._swap.files() for columns in _read_columns(path)]
+        epochs = [self._none.epochs, *(columns.epochs for columns in held)]
+        return concat_ids(columns.ids for columns in held), np.concatenate(epochs)
 
     def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
         names: list[str] = []
@@ -104,6 +126,9 @@ class ParquetSink(Appending):
             name = self._part(len(names)).name
             self._save(rows, self._swap.new(name))
             names.append(name)
+        if not names:  # all ids were removed
+            names.append(self._part(0).name)
+            self._save(self._none, self._swap.new(names[0]))
         return names
 
     def _pieces(self, kept: NDArray[np.bool_]) -> Iterator[CodeColumns]:
@@ -120,7 +145,7 @@ class ParquetSink(Appending):
             yield held
 
     def _save(self, rows: CodeColumns, path: Path) -> None:
-        write_codes(rows.batches(self.bits), self.bits, path, refine=self.refine)
+        _write(rows.runs(), self._layout, path)
 
     def _load(self, path: Path) -> CodeColumns:
         return CodeColumns.concat([self._none, *_read_columns(path, self._layout)])
@@ -129,40 +154,142 @@ class ParquetSink(Appending):
         return self.path / f"part-{number:06d}.parquet"
 
     def _fixed(self) -> dict[str, Any]:
-        return {"size": self.size}
+        return {"size": self.size, **({"keep": list(self.keep)} if self.keep else {})}
 
 
 def write_codes(
     batches: Iterable[CodeBatch], bits: int, path: str | Path, *, refine: int = 0
 ) -> None:
     """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing."""
+    columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
+    first = next(columns, CodeColumns.empty(bits, refine))
+    _write(chain([first], columns), _Layout(bits, refine, first.ids.dtype.kind == "T"), path)
+
+
+def _write(columns: Iterable[CodeColumns], layout: "_Layout", path: str | Path) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
-    layout = _Layout(bits, refine)
     found, schema = _Content(layout), _schema(layout)
     with (
         replacing(Path(path)) as file,
         parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
     ):
-        for ids, codes in batches:
-            record = _record_batch(CodeColumns.of(ids, codes, bits, refine), schema)
-            found.update(record)
-            writer.write_batch(record)
+        for rows in columns:
+            if len(rows.ids):
+                record = _record_batch(rows, schema)
+                found.update(record)
+                writer.write_batch(record)
         writer.add_key_value_metadata({DIGEST: str(found)})
 
 
-def read_codes(path: str | Path, *, bits: int | None = None) -> Iterator[CodeBatch]:
+def read_codes(
+    path: str | Path, *, bits: int | None = None, committed: dict[str, Any] | None = None
+) -> Iterator[CodeBatch]:
     """Read a file, or all Parquet files of a folder in the order of their names.
 
-    bits: the length of the codes; by default what the file says, or else whole bytes. Damage to a
-    file of ours is an error, at the latest after its last batch. Memory: 65536 codes.
+    bits: the length of the codes; by default what the file says, or else whole bytes. committed:
+    the state of the sink that writes there: what it wrote since is left out. Damage to a file of
+    ours is an error, at the latest after its last batch, and so is an exchange of the files
+    meanwhile (`ChangedError`). Memory: 65536 codes, and what marks removals.
     """
     path = Path(path)
+    generation = _generation(path)
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise StorageError(f"{path} has no Parquet files")
-    for file in files:
-        yield from _read(file, bits)
+    limit = None
+    if committed is not None and generation == committed["generation"]:
+        limit = committed["rows"]
+    marks, start = _Marks(files if path.is_dir() else [], limit), 0
+    try:
+        for file in files:
+            for columns, held in _read(file, marks, start):
+                yield columns.batch(held.bits if bits is None else bits)
+            start += marks.lengths.get(file, 0)
+    except (StorageError, KeyError):
+        if _generation(path) != generation:
+            raise _exchanged(path) from None
+        raise
+    if _generation(path) != generation:
+        raise _exchanged(path)
+
+
+def _generation(path: Path) -> int:
+    """How often a sink has exchanged its files in a folder."""
+    return Swap(path, path.name, PARTS).generation if path.is_dir() else 0
+
+
+def _exchanged(path: Path) -> ChangedError:
+    return ChangedError(f"{path} was exchanged while it was read, as a job ended: read it again")
+
+
+class _Marks:
+    """Where ids are removed in files of ours, found by the statistics of their epochs.
+
+    lengths: rows of each file that count.
+    """
+
+    def __init__(self, files: list[Path], limit: int | None) -> None:
+        left = limit
+        self.lengths: dict[Path, int] = {}
+        ids, places, start = [], [], 0
+        for file in files:
+            rows, marked = _facts(file)
+            rows = rows if left is None else min(rows, left)
+            left = None if left is None else left - rows
+            self.lengths[file] = rows
+            for columns, first in _numbered(file) if marked else ():
+                gone = (columns.epochs == REMOVED) & (first + np.arange(len(columns.ids)) < rows)
+                ids.append(columns.ids[gone])
+                places.append(start + first + np.flatnonzero(gone))
+            start += rows
+        found = concat_ids(ids)
+        last = last_of_each(found)
+        order = np.argsort(found[last])
+        self.ids = found[last][order]
+        self.places = np.concatenate([*places, np.empty(0, np.int64)])[last][order]
+
+    def live(self, columns: CodeColumns, first: int, rows: int) -> NDArray[np.bool_]:
+        """Which rows, from number `first` on, come before number `rows` and are not removed."""
+        places = first + np.arange(len(columns.ids))
+        live: NDArray[np.bool_] = (places < rows) & (columns.epochs != REMOVED)
+        if len(self.ids):
+            near = np.minimum(np.searchsorted(self.ids, columns.ids), len(self.ids) - 1)
+            live &= (self.ids[near] != columns.ids) | (self.places[near] < places)
+        return live
+
+
+def _numbered(file: Path) -> Iterator[tuple[CodeColumns, int]]:
+    """The columns of a file, and the number of the first row of each."""
+    first = 0
+    for columns in _read_columns(file):
+        yield columns, first
+        first += len(columns.ids)
+
+
+def _facts(path: Path) -> tuple[int, bool]:
+    """Rows of a file, and whether it has marks; of a file of others, no limit and none."""
+    from pyarrow import parquet  # noqa: PLC0415
+
+    try:
+        meta = parquet.read_metadata(path)
+    except FileNotFoundError:
+        raise StorageError(f"{path} does not exist") from None
+    except Exception as error:
+        if not isinstance(error, _unreadable()):
+            raise
+        raise StorageError(f"{path} cannot be read as Parquet: {error}") from error
+    if DIGEST not in (meta.metadata or {}):
+        return int(meta.num_rows), False
+    place = [n for n in range(meta.num_columns) if meta.schema.column(n).name == "epoch"]
+    groups = [meta.row_group(n).column(place[0]).statistics for n in range(meta.num_row_groups)]
+    return int(meta.num_rows), any(s is None or not s.has_min_max or s.min < 0 for s in groups)
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return (pa.ArrowException, OSError, UnicodeDecodeError, IndexError)
 
 
 class _Layout(NamedTuple):
@@ -176,9 +303,16 @@ class _Layout(NamedTuple):
 
     bits: int
     refine: int
+    text: bool = False
+    keep: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
+        return (*self.needed, *self.keep)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns without gaps."""
         return ("id", *self.marks, "epoch")
 
     @property
@@ -203,12 +337,13 @@ def _schema(layout: _Layout) -> Any:
 
     widths = {"code": -(-layout.bits // 8), "refinement": layout.refine}
     fields = [
-        pa.field("id", pa.int64(), nullable=False),
+        pa.field("id", pa.string() if layout.text else pa.int64(), nullable=False),
         *(
             pa.field(name, pa.binary(widths[name]), nullable=False, metadata={FIELD_ID: str(mark)})
             for name, mark in layout.marks.items()
         ),
         pa.field("epoch", pa.int32(), nullable=False),
+        *(pa.field(name, pa.string()) for name in layout.keep),
     ]
     return pa.schema(fields, metadata={BITS: str(layout.bits)})
 
@@ -236,7 +371,13 @@ class _Content:
 
 
 def _bytes(column: Any) -> Any:
-    """The values of a column without gaps, one after another."""
+    """The values of a column, one after another; texts with their lengths before them."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_string(column.type):
+        texts = (None if text is None else text.encode() for text in column.to_pylist())
+        each = (NULL if text is None else struct.pack("<I", len(text)) + text for text in texts)
+        return b"".join(each)
     width = column.type.bit_width // 8
     values = memoryview(column.buffers()[1] or b"").cast("B")
     return values[column.offset * width : (column.offset + len(column)) * width]
@@ -253,8 +394,10 @@ def _record_batch(rows: CodeColumns, schema: Any) -> Any:
         for part in (rows.packed, rows.refinement)
         if part.shape[1]
     ]
-    columns = [pa.array(rows.ids), *columns, pa.array(rows.epochs)]
-    return pa.record_batch(columns, schema=schema)
+    text = rows.ids.dtype.kind == "T"
+    ids = pa.array(rows.ids.tolist(), pa.string()) if text else pa.array(rows.ids)
+    kept = [pa.array(column.tolist(), pa.string()) for column in rows.payload.T]
+    return pa.record_batch([ids, *columns, pa.array(rows.epochs), *kept], schema=schema)
 
 
 def _read_columns(path: Path, wanted: _Layout | None = None) -> Iterator[CodeColumns]:
@@ -265,15 +408,19 @@ def _read_columns(path: Path, wanted: _Layout | None = None) -> Iterator[CodeCol
         yield _columns(batch)
 
 
-def _read(path: Path, bits: int | None) -> Iterator[CodeBatch]:
-    """The codes of a file, each epoch of a batch by itself."""
+def _read(path: Path, marks: _Marks, start: int) -> Iterator[tuple[CodeColumns, _Layout]]:
+    """The codes of a file that count, each epoch of a batch by itself."""
+    first, end = start, start + marks.lengths.get(path, MANY)  # a file alone is read as it is
     for batch, held in _batches(path):
         columns = _columns(batch)
+        live = marks.live(columns, first, end)
+        first += len(columns.ids)
+        if not live.all():
+            columns = columns.select(live)
         if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
             columns = columns.select(last_of_each(columns.ids))
         for epoch in epochs:
-            some = columns.select(columns.epochs == epoch)
-            yield some.batch(held.bits if bits is None else bits)
+            yield columns.select(columns.epochs == epoch), held
 
 
 def _batches(path: Path) -> Iterator[tuple[Any, _Layout]]:
@@ -287,8 +434,8 @@ def _batches(path: Path) -> Iterator[tuple[Any, _Layout]]:
             content, columns = _Content(layout), layout.columns
             for found in file.iter_batches(ROWS, columns=list(columns)):
                 batch = found.select(columns)  # in this order, whatever the file's is
-                if any(column.null_count for column in batch.columns):
-                    raise StorageError(f"{path} has gaps in its columns {', '.join(columns)}")
+                if any(batch.column(name).null_count for name in layout.needed):
+                    raise StorageError(f"{path} has gaps in its columns {', '.join(layout.needed)}")
                 content.update(batch)
                 yield batch, layout
     except FileNotFoundError:
@@ -301,6 +448,8 @@ def _batches(path: Path) -> Iterator[tuple[Any, _Layout]]:
 
 def _promised(file: Any, path: Path) -> tuple[_Layout, str | None]:
     """The lengths of the codes, and what a file of ours says that it holds."""
+    from pyarrow import types  # noqa: PLC0415
+
     found = file.schema_arrow
     widths = _widths(found)
     if widths is None:
@@ -311,7 +460,10 @@ def _promised(file: Any, path: Path) -> tuple[_Layout, str | None]:
         )
     marks = file.metadata.metadata or {}
     bits = _bits(marks.get(BITS), widths.get("code", 0), path)
-    layout = _Layout(bits, widths.get("refinement", 0))
+    text = types.is_string(found.field("id").type) or types.is_large_string(found.field("id").type)
+    known = ("id", "code", "refinement", "epoch")
+    keep = tuple(name for name in found.names if name not in known) if DIGEST in marks else ()
+    layout = _Layout(bits, widths.get("refinement", 0), text, keep)
     noted = {name: mark for name in widths if (mark := _mark(found.field(name))) is not None}
     if not noted.items() <= layout.marks.items():
         raise _damaged(path, f"its schema is that of codes of other lengths than {layout}")
@@ -330,7 +482,9 @@ def _widths(found: Any) -> dict[str, int] | None:
     whole = [found.field(name).type for name in ("id", "epoch") if found.names.count(name) == 1]
     held = [found.field(n) for n, name in enumerate(found.names) if name in ("code", "refinement")]
     widths = {one.name: one.type.byte_width for one in held if types.is_fixed_size_binary(one.type)}
-    right = len(whole) == 2 and all(map(types.is_integer, whole))
+    names = (types.is_string, types.is_large_string, types.is_integer)
+    right = len(whole) == 2 and types.is_integer(whole[1])
+    right = right and any(check(whole[0]) for check in names)
     right = right and 1 <= len(widths) == len(held) and min(widths.values()) > 0
     return widths if right and widths.get("refinement", 0) <= MOST_BYTES else None
 
@@ -365,7 +519,21 @@ def _columns(batch: Any) -> CodeColumns:
         np.frombuffer(_bytes(held[name]), np.uint8).reshape(-1, held[name].type.byte_width)
         if name in held
         else np.empty((len(batch), 0), np.uint8)
-        for name in ("code", "refinement")
+        for name in CODES
     )
     ids, epochs = (held[name].to_numpy(zero_copy_only=False) for name in ("id", "epoch"))
-    return CodeColumns(ids.astype(np.int64), packed, epochs, refinement)
+    kept = [name for name in batch.schema.names if name not in ("id", "epoch", *CODES)]
+    payload = np.empty((len(batch), len(kept)), object)
+    for place, name in enumerate(kept):
+        payload[:, place] = held[name].to_pylist()
+    ids = ids.astype(TEXT if ids.dtype.kind == "O" else np.int64)
+    return CodeColumns(ids, packed, epochs, refinement, payload)
+
+
+def check_names(keep: Iterable[str]) -> tuple[str, ...]:
+    """Names of what is kept beside codes, which must be free and unique."""
+    names = tuple(keep)
+    wrong = [name for name in names if name in ("id", "epoch", *CODES) or names.count(name) > 1]
+    if wrong:
+        raise InputError(f"keep has {wrong[0]!r}, which is there already: choose other columns")
+    return names

@@ -45,13 +45,16 @@ FORMATS = {
 def open_source(
     paths: str | Path | Sequence[str | Path],
     *,
-    columns: Sequence[str] | int | None = None,
+    columns: str | Sequence[str] | int | None = None,
     ids: str | None = None,
+    removed: str | None = None,
+    keep: Sequence[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
     rows: int | None = None,
     follow: bool = False,
     idle: float | None = None,
     retry_seconds: float | None = None,
+    kafka_properties: str | Path | None = None,
     accept_changes: bool = False,
 ) -> Source:
     r"""Open files, standard input or a broker as a source of rows.
@@ -62,13 +65,20 @@ def open_source(
         Files, folders and globs, which are read one after the other; `-` for standard input; or
         the URL of a broker, nats://host/stream or kafka://host/topic.
     columns
-        Names of columns of numbers, or of one column of lists. By default the only column of
-        lists, or else all columns of numbers; names such as id and label are then refused. In a
-        .npz, the name of the array; by default X, or the only matrix. For a broker, the number of
-        values per row; by default as many as the first good message has.
+        Names of columns of numbers, or the name of one column of lists. By default the only
+        column of lists, or else all columns of numbers; names such as id and label are then
+        refused. In a .npz, the name of the array; by default X, or the only matrix. For a broker,
+        the name of the list in a message, or the number of values per row; by default as many as
+        the first good message has.
     ids
-        Name of the column (or array, or key of a message) with the ids. By default rows are
-        numbered from 0, bad ones too, and messages have their place in the stream.
+        Name of the column (or array, or key of a message) with the ids, whole numbers of 64 bits
+        or texts, as in the first good row. By default rows are numbered from 0, bad ones too, and
+        messages have their place in the stream.
+    removed
+        Name of a column of true and false: a row where it is true removes its id, and its vector
+        is not looked at. In JSON lines with `ids`, a null vector removes its id as well.
+    keep
+        Names of further columns, which come along as texts.
     format
         For files one of `FORMATS`; by default by the suffix, and CSV for standard input. For
         brokers json, the default, or f4.
@@ -80,13 +90,16 @@ def open_source(
         Of a broker: wait for more messages, and end after so many seconds without one.
     retry_seconds
         Seconds that a broker may be away, 60 by default; files do not need it.
+    kafka_properties
+        Of Kafka: a file of settings of the client, such as who logs in; files do not need it.
     accept_changes
         Resume even if files that were read before have changed since.
 
     Returns
     -------
     Source
-        Its batches have rows, ids, rejects (bad rows) and the offset to resume from.
+        Its batches have rows, ids, removals, payload, rejects (bad rows) and the offset to resume
+        from.
 
     Raises
     ------
@@ -113,40 +126,60 @@ def open_source(
         raise InputError("paths is empty: name a file, a folder or a glob")
     if any(map(is_url, listed)):
         options = {
-            "columns": None if columns is None else _width(columns),
+            "columns": columns,
             "id_key": ids,
+            "removed": removed,
+            "keep": _names(keep) or None,
             "format": format,
             "rows": rows,
             "follow": follow,
             "idle": idle,
             "retry_seconds": retry_seconds,
+            "properties": kafka_properties,
         }
         present = {name: value for name, value in options.items() if value is not None}
         return _open_broker(listed, cast("BrokerOptions", present))
     if follow or idle is not None:
         name = "follow" if follow else "idle"
         raise InputError(f"{name} is for brokers: files are read to their end")
-    size = {} if rows is None else {"rows": as_count(rows, "rows")}
-    read_options = ReadOptions(_column_names(columns, ids), ids, **size)
+    read_options = _read_options(columns, ids, removed, _names(keep))
+    if rows is not None:
+        read_options = read_options._replace(rows=as_count(rows, "rows"))
     if format is not None:
         as_choice(format, "format", tuple(FORMATS))
     if "-" in listed:
         return _open_standard_input(listed, format or "csv", read_options)
     names = [n for path in listed for n in expand(path, lambda n: bool(format or _format_of(n)))]
     readers = [_reader(name, format, read_options) for name in names]
-    return FileSource(readers, read_options, format, accept_changes=accept_changes)
+    return FileSource(readers, read_options, format, listed[0], accept_changes=accept_changes)
 
 
-def _column_names(columns: Sequence[str] | int | None, ids: str | None) -> tuple[str, ...] | None:
-    if columns is None:
-        return None
-    names = [] if isinstance(columns, str | int) else list(columns)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"columns is {columns!r}; it must be a list of names")
-    twice = [name for name in names if names.count(name) > 1 or name == ids]
+def _read_options(
+    columns: str | Sequence[str] | int | None,
+    ids: str | None,
+    removed: str | None,
+    keep: tuple[str, ...],
+) -> ReadOptions:
+    if removed is not None and ids is None:
+        raise InputError(
+            f"removed is {removed!r}, and without ids there is nothing to remove: name the column "
+            f"of the ids with ids (--ids)"
+        )
+    vectors = None if columns is None else _names(columns, "columns")
+    options = ReadOptions(vectors, ids, removed=removed, keep=keep)
+    names = (*(vectors or ()), *options.others)
+    twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"column {twice[0]!r} is named twice")
-    return tuple(names)
+    return options
+
+
+def _names(names: str | Sequence[str] | int, name: str = "keep") -> tuple[str, ...]:
+    """One name or several."""
+    found = () if isinstance(names, int) else (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(one, str) and one for one in found) or (name == "columns" and not found):
+        raise InputError(f"{name} is {names!r}; it must be a list of names")
+    return found
 
 
 def _open_standard_input(paths: list[str], format: str, options: ReadOptions) -> Source:  # noqa: A002
@@ -173,15 +206,6 @@ def _reader(name: str, format: str | None, options: ReadOptions) -> FileReader: 
 def _format_of(name: str) -> str | None:
     lower = name.lower()
     return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
-
-
-def _width(columns: Sequence[str] | int) -> int:
-    """A number, or the command line's list of one that is written as text."""
-    if isinstance(columns, int):
-        return columns
-    if isinstance(columns, str) or len(columns) != 1 or not columns[0].isdecimal():
-        raise InputError(f"columns is {columns!r}; for a broker it is the number of values per row")
-    return int(columns[0])
 
 
 def _open_broker(paths: list[str], options: BrokerOptions) -> Source:

@@ -8,20 +8,24 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID
+from streambits._arrays import LAST_ID, TEXT, Ids
 from streambits.errors import InputError
 from streambits.io.bad_rows import why_bad, why_bad_id
 from streambits.io.rows.files import (
     REJECT_TEXT,
     At,
+    Found,
     Layout,
+    Mask,
     ReadOptions,
     file_errors,
     float_type,
+    kept_text,
     refuse_guess,
     sift,
 )
@@ -31,6 +35,8 @@ from streambits.model.batches import Reject, RowBatch
 BUFFER = 1 << 17  # bytes of a Parquet column that are read at once
 PROBE = 64  # rows that are read at once to find a good one
 MAGIC = b"ARROW1"  # of an Arrow file; a stream has none
+UUID_BYTES = 16
+FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}  # in text
 FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's, and NumPy's
 
 
@@ -50,7 +56,9 @@ class Parquet:
         with file_errors(self.path, "Parquet"), _open_parquet(self.path) as file:
             names, listed = _vector_columns(file.schema_arrow, self._options, self.path)
             batches = file.iter_batches(PROBE, columns=list(names), use_threads=False)
-            return _layout(names, listed, file.schema_arrow, batches, self.path)
+            found = _layout(names, listed, file.schema_arrow, batches, self.path)
+            empty = not file.metadata.num_rows
+            return found if empty else _with_kind(found, file.schema_arrow, self._options)
 
     def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
         row = at["row"] if at else 0
@@ -110,7 +118,15 @@ class Arrow:
             with _open_arrow(self.path, names) as file:
                 batches = _record_batches(file, list(names), 0)
                 pieces = (piece for _, batch in batches for piece in _cut(batch, 0, PROBE))
-                return _layout(names, listed, file.schema, pieces, self.path)
+                found = _layout(names, listed, file.schema, pieces, self.path)
+            return found if self._is_empty() else _with_kind(found, self._schema(), self._options)
+
+    def _is_empty(self) -> bool:
+        ids = self._options.ids
+        if ids is None:
+            return False
+        with _open_arrow(self.path, [ids]) as file:
+            return not any(batch.num_rows for _, batch in _record_batches(file, [ids], 0))
 
     def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
         at = at or {"row": 0, "batch": 0, "within": 0}
@@ -127,8 +143,11 @@ class Arrow:
                     within = 0
 
     def _columns(self) -> tuple[tuple[str, ...], bool]:
+        return _vector_columns(self._schema(), self._options, self.path)
+
+    def _schema(self) -> Any:
         with _open_arrow(self.path) as file:
-            return _vector_columns(file.schema, self._options, self.path)
+            return file.schema
 
 
 @contextmanager
@@ -166,9 +185,7 @@ def _cut(batch: Any, start: int, most: int) -> Iterator[Any]:
 
 def _vector_columns(schema: Any, options: ReadOptions, path: str) -> tuple[tuple[str, ...], bool]:
     """The columns with the vectors, and whether they are one column of lists."""
-    if options.ids is not None and not _is_integer(_type(schema, options.ids, path)):
-        found = _type(schema, options.ids, path)
-        raise InputError(f"{path}: the ids {options.ids!r} are {found}, not integers")
+    _check_others(schema, options, path)
     names = options.columns or _default_columns(schema, options, path)
     types = [_type(schema, name, path) for name in names]
     if len(names) == 1 and _is_list(types[0]):
@@ -182,8 +199,27 @@ def _vector_columns(schema: Any, options: ReadOptions, path: str) -> tuple[tuple
     return names, False
 
 
+def _check_others(schema: Any, options: ReadOptions, path: str) -> None:
+    """The columns that are not vectors must be there, and of a type that can be used."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    types = {name: _type(schema, name, path) for name in options.others}
+    ids, removed = options.ids, options.removed
+    if ids is not None and not (pa.types.is_integer(types[ids]) or _is_text(types[ids])):
+        raise InputError(f"{path}: the ids {ids!r} are {types[ids]}, not integers or texts")
+    if removed is not None and not pa.types.is_boolean(types[removed]):
+        raise InputError(f"{path}: column {removed!r} is {types[removed]}, not true or false")
+
+
+def _with_kind(layout: Layout | None, schema: Any, options: ReadOptions) -> Layout | None:
+    """A layout that says whether ids are texts. That a file without rows cannot say."""
+    if options.ids is None:
+        return layout
+    return (layout or Layout(0, ""))._replace(text=_is_text(schema.field(options.ids).type))
+
+
 def _default_columns(schema: Any, options: ReadOptions, path: str) -> tuple[str, ...]:
-    others = [field for field in schema if field.name != options.ids]
+    others = [field for field in schema if field.name not in options.others]
     lists = tuple(field.name for field in others if _is_list(field.type))
     numbers = tuple(field.name for field in others if _is_number(field.type))
     if len(lists) == 1:
@@ -196,9 +232,9 @@ def _default_columns(schema: Any, options: ReadOptions, path: str) -> tuple[str,
 
 
 def _wanted(names: tuple[str, ...], layout: Layout | None, options: ReadOptions) -> list[str]:
-    """The columns with the vectors, in the order of the layout, and the ids last."""
+    """The columns with the vectors, in the order of the layout, then others, the ids last."""
     names = layout.columns if layout and layout.columns else names
-    return [*names, *([] if options.ids is None else [options.ids])]
+    return [*names, *options.others]
 
 
 def _layout(
@@ -224,10 +260,21 @@ def _type(schema: Any, name: str, path: str) -> Any:
     return schema.field(places[0]).type
 
 
-def _is_integer(kind: Any) -> bool:
+def _is_text(kind: Any) -> bool:
+    """Whether this is a type of texts; 16 bytes are a UUID."""
     import pyarrow as pa  # noqa: PLC0415
 
-    return bool(pa.types.is_integer(kind))
+    kind, types = getattr(kind, "storage_type", kind), pa.types  # of an extension type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(text) or _is_uuid(kind)
+
+
+def _is_uuid(kind: Any) -> bool:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return bool(pa.types.is_fixed_size_binary(kind)) and kind.byte_width == UUID_BYTES
 
 
 def _is_number(kind: Any) -> bool:
@@ -248,39 +295,73 @@ def _sift_table(
     table: Any, layout: Layout | None, options: ReadOptions, path: str, at: At
 ) -> RowBatch:
     """Good and bad rows of a record batch, the last of which is before row at["row"]."""
-    rows, ids = arrow_rows(table, layout, ids=options.ids is not None)
+    found = arrow_rows(table, layout, options)
     columns = [_stored(column) for column in table.columns]
-    start = at["row"] - table.num_rows
+    start, vectors = at["row"] - table.num_rows, len(columns) - len(options.others)
 
     def reject(place: int) -> Reject:
-        values = [column[place].as_py() for column in columns]
-        reason = "" if options.ids is None else why_bad_id(values.pop())
-        listed = layout is None or layout.listed
-        width, names = (layout.width, layout.columns) if layout else (None, None)
+        values = [column[place].as_py() for column in columns[:vectors]]
+        reason = ""
+        if options.ids is not None:
+            reason = why_bad_id(columns[-1][place].as_py(), layout.text if layout else None)
+        listed = layout is None or not layout.width or layout.listed
+        width, names = (layout.width or None, layout.columns) if layout else (None, None)
         reason = reason or why_bad(
             values[0] if listed else values, width, None if listed else names
         )
         return Reject(f"{path}, row {start + place}", reason, str(values)[:REJECT_TEXT])
 
-    return sift(rows, ids, at, reject)
+    return sift(found, at, reject)
 
 
-def arrow_rows(
-    table: Any, layout: Layout | None, *, ids: bool
-) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    """Rows of an Arrow record batch, without a loop over them, and their ids.
+def arrow_rows(table: Any, layout: Layout | None, options: ReadOptions) -> Found:
+    """What an Arrow record batch has, without a loop over its rows where there are only numbers.
 
-    The columns are those of the layout, and then the ids, if `ids`. Where a row or its id is bad,
-    the row is NaN; all are if the layout is None.
+    The columns are those of the layout, and then the others of the options, in their order.
+    Where a row is bad, it is NaN; all are if the layout is None or has no width.
     """
     columns = [_stored(column) for column in table.columns]
-    found, bad = _ids(columns.pop()) if ids else (None, None)
-    if layout is None:
-        return np.full((table.num_rows, 1), np.nan), found
-    rows = _lists(columns[0], layout.width) if layout.listed else _numbers(columns)
-    if bad is not None:
-        rows[bad] = np.nan
-    return rows, found
+    text = layout.text if layout else None
+    ids, bad = (None, None) if options.ids is None else _ids(columns.pop(), text=bool(text))
+    removed, unclear = (None, None) if options.removed is None else _flags(columns.pop())
+    payload = _payload(table, columns, len(options.keep)) if options.keep else None
+    if layout is None or not layout.width:
+        rows = np.full((table.num_rows, 1), np.nan)
+    elif layout.listed:
+        rows = _lists(columns[0], layout.width)
+    else:
+        rows = _numbers(columns[: len(columns) - len(options.keep)])
+    wrong = [mask for mask in (bad, unclear) if mask is not None]
+    return Found(rows, ids, np.logical_or.reduce(wrong) if wrong else None, removed, payload)
+
+
+def _flags(column: Any) -> tuple[Mask, Mask | None]:
+    """What a column of true and false says, and where it says something else."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_boolean(column.type):
+        return column.fill_null(False).to_numpy(zero_copy_only=False), None
+    found = [as_flag(value) for value in column.to_pylist()]
+    unclear = np.array([one is None for one in found], np.bool_)
+    return np.array([bool(one) for one in found], np.bool_), unclear if unclear.any() else None
+
+
+def as_flag(text: str | None) -> bool | None:
+    """What a text says: true, false, or None for something else.
+
+    >>> as_flag("TRUE"), as_flag(" 0"), as_flag(""), as_flag("x")
+    (True, False, False, None)
+    """
+    return FLAGS.get((text or "").strip(" \t").lower())
+
+
+def _payload(table: Any, columns: list[Any], count: int) -> NDArray[np.object_]:
+    """The columns to keep, the last `count` of these, as texts."""
+    found = np.empty((table.num_rows, count), np.object_)
+    for place in range(count):
+        values = table.column(len(columns) - count + place).to_pylist()
+        found[:, place] = [kept_text(value) for value in values]
+    return found
 
 
 def _stored(column: Any) -> Any:
@@ -317,10 +398,22 @@ def _lists(column: Any, width: int) -> NDArray[Any]:
     return rows
 
 
-def _ids(column: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Ids, and which are missing or do not fit into 64 bits with a sign."""
+def _ids(column: Any, *, text: bool) -> tuple[Ids, Mask | None]:
+    """Ids, and which are missing, of the other kind, or do not fit into 64 bits with a sign."""
+    if _is_text(column.type) != text:
+        return np.zeros(len(column), TEXT if text else np.int64), np.ones(len(column), np.bool_)
+    if text:
+        return _text_ids(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     if values.dtype == np.uint64:
         missing = missing | (values > LAST_ID)
     return values.astype(np.int64), missing if missing.any() else None
+
+
+def _text_ids(column: Any) -> tuple[Ids, Mask | None]:
+    values = column.to_pylist()
+    if _is_uuid(column.type):
+        values = [value and str(UUID(bytes=value)) for value in values]
+    missing = np.array([not value for value in values], np.bool_)
+    return np.array([value or "" for value in values], TEXT), missing if missing.any() else None

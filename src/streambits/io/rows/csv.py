@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from streambits.errors import InputError, StorageError
 from streambits.io.bad_rows import BadRowError, plural, why_bad, why_bad_id
+from streambits.io.rows.arrow import as_flag
 from streambits.io.rows.files import Layout, ReadOptions, refuse_guess
-from streambits.io.rows.text import LineParser, TextReader, joined
+from streambits.io.rows.text import Line, LineParser, TextReader, joined
 
 WIDEST = 1 << 16  # cells per line: pyarrow takes some KiB and 0.1 ms for each column
 INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
@@ -27,6 +28,8 @@ class Csv(TextReader):
 class CsvParser:
     """Parses lines of cells; the first line of the file says how many there are."""
 
+    null_removes = False
+
     def __init__(self, first: bytes, path: str, options: ReadOptions) -> None:
         try:
             text = first.decode()
@@ -42,12 +45,24 @@ class CsvParser:
         self.header = any(cell and isinstance(_number(cell), str) for cell in cells)
         self._names = cells if self.header else [""] * len(cells)
         self._index = {name: place for place, name in enumerate(cells)}
-        self._path, self._ids = path, options.ids
+        self._path, self._options = path, options
         self._layout = self._with_header(options) if self.header else self._without(options)
 
-    def layout(self, lines: Sequence[bytes]) -> Layout:
-        del lines  # the first line of the file has said it
-        return self._layout
+    def layout(self, lines: Sequence[bytes], text: bool | None = None) -> Layout:
+        """The first line of the file has said it, but for the kind of ids."""
+        layout = self._layout._replace(text=text)
+        if text is not None or self._options.ids is None:
+            return layout
+        kinds: dict[bool, bool] = {}  # of the first line that removes its id, or is a row
+        for line in lines:
+            try:
+                found = self.row(line, layout)
+            except BadRowError:
+                continue
+            kinds.setdefault(found.removed, isinstance(found.id, str))
+            if not found.removed:
+                break
+        return layout._replace(text=kinds.get(False, kinds.get(True)))
 
     def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
         import pyarrow as pa  # noqa: PLC0415 - slow to import, and seldom needed
@@ -60,17 +75,34 @@ class CsvParser:
             raise ValueError("a line may be taken for two, or two for one")
         wanted = [names[place] for place in self._places(layout)]
         types = dict.fromkeys(wanted, pa.float64())
-        if self._ids is not None:
-            wanted.append(names[self._index[self._ids]])
-            types[wanted[-1]] = pa.int64()
-        return arrow.read_csv(
+        others = [names[self._index[name]] for name in self._options.others]
+        types |= dict.fromkeys(others, pa.string())
+        if self._options.ids is not None and not layout.text:
+            types[others[-1]] = pa.int64()
+        wanted += others
+        table = arrow.read_csv(
             pa.py_buffer(data),
             arrow.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             arrow.ParseOptions(delimiter=self._mark),
             arrow.ConvertOptions(column_types=types, include_columns=wanted, check_utf8=False),
         )
+        return self._with_texts(table, layout) if others else table
 
-    def row(self, line: bytes, layout: Layout | None) -> tuple[list[float], int]:
+    def _with_texts(self, table: Any, layout: Layout) -> Any:
+        """Texts as `row` has them: an empty cell is nothing to keep, ids have no blanks around."""
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        first = table.num_columns - len(self._options.others)
+        for place in range(first, first + len(self._options.keep)):
+            column = table.column(place)
+            column = pc.if_else(pc.equal(column, ""), None, column)
+            table = table.set_column(place, table.column_names[place], column)
+        if layout.text:
+            column = pc.utf8_trim(table.column(-1), " \t")
+            table = table.set_column(table.num_columns - 1, table.column_names[-1], column)
+        return table
+
+    def row(self, line: bytes, layout: Layout | None) -> Line:
         layout = layout or self._layout
         if _is_open(line):
             raise BadRowError("a quote is not closed")
@@ -80,22 +112,46 @@ class CsvParser:
             raise BadRowError("it is not UTF-8 text") from None
         if len(cells) != len(self._names):
             raise BadRowError(f"expected {plural(len(self._names), 'cell')}, got {len(cells)}")
-        name = 0 if self._ids is None else _integer(cells[self._index[self._ids]])
+        name = self._id(cells, layout.text)
+        if self._is_removed(cells):
+            return Line((), name, True, self._kept(cells))
         values = [_number(cells[place]) for place in self._places(layout)]
-        wrong = why_bad_id(name) or why_bad(values, layout.width, layout.columns)
+        wrong = why_bad(values, layout.width, layout.columns)
         if wrong:
             raise BadRowError(wrong)
-        return cast("list[float]", values), int(name)
+        return Line(cast("list[float]", values), name, False, self._kept(cells))
+
+    def _id(self, cells: Sequence[str], text: bool | None) -> int | str:
+        if self._options.ids is None:
+            return 0
+        cell = cells[self._index[self._options.ids]]
+        name = cell.strip(" \t") if text else _integer(cell)
+        wrong = why_bad_id(name, text)
+        if wrong:
+            raise BadRowError(wrong)
+        return name
+
+    def _is_removed(self, cells: Sequence[str]) -> bool:
+        name = self._options.removed
+        cell = "" if name is None else cells[self._index[name]]
+        found = as_flag(cell)
+        if found is None:
+            raise BadRowError(f"column {name!r} is {cell!r}, neither true nor false")
+        return found
+
+    def _kept(self, cells: Sequence[str]) -> tuple[str | None, ...]:
+        return tuple(cells[self._index[name]] or None for name in self._options.keep)
 
     def _with_header(self, options: ReadOptions) -> Layout:
-        names = options.columns or tuple(name for name in self._names if name != self._ids)
-        self._check((*names, *([] if self._ids is None else [self._ids])))
+        others = tuple(name for name in self._names if name not in options.others)
+        names = options.columns or others
+        self._check((*names, *options.others))
         if options.columns is None:
             refuse_guess(names, self._path)
         return Layout(len(names), self._path, names)
 
     def _without(self, options: ReadOptions) -> Layout:
-        wanted = [*(options.columns or []), *([] if self._ids is None else [self._ids])]
+        wanted = [*(options.columns or []), *options.others]
         if wanted:
             raise InputError(f"{self._path} has no header line, so it has no column {wanted[0]!r}")
         return Layout(len(self._names), self._path)

@@ -6,6 +6,8 @@ A bad row is one with a value that is not finite: readers fill what they cannot 
 
 import functools
 import glob
+import itertools
+import json
 import lzma
 import zipfile
 import zlib
@@ -17,36 +19,72 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LARGEST, as_rows
+from streambits._arrays import LARGEST, Ids, as_rows
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.bad_rows import why_bad
-from streambits.io.rows.inputs import Fingerprint, Input, difference, digest_before, fingerprint
-from streambits.model.batches import Reject, RowBatch
+from streambits.io.rows.inputs import (
+    DiskFile,
+    Fingerprint,
+    Input,
+    difference,
+    digest_before,
+    fingerprint,
+)
+from streambits.model.batches import Reject, Removals, RowBatch
 
 REJECT_TEXT = 200  # characters of a bad row that its reject shows
 NOT_COORDINATES = ("id", "ids", "label", "labels", "target", "class")
+MANY = 1000  # files; of more, those of the same size and time are not opened to compare them
 At = dict[str, int]  # a place in a file
+Mask = NDArray[np.bool_]
 
 
 class ReadOptions(NamedTuple):
-    """Which columns to read (None: the default), which column has ids, and rows per batch."""
+    """What to read.
+
+    columns: those of the vectors, None for the default; ids: the column that has them; rows: per
+    batch; removed: the column that says that a row removes its id; keep: further columns.
+    """
 
     columns: tuple[str, ...] | None = None
     ids: str | None = None
     rows: int = 8192
+    removed: str | None = None
+    keep: tuple[str, ...] = ()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns that are not coordinates, in the order in which tables have them: ids last."""
+        return (*self.keep, *(name for name in (self.removed, self.ids) if name is not None))
 
 
 class Layout(NamedTuple):
     """What a row is made of.
 
-    width: values per row; path: the file that decided it; columns: their names, None where they
-    have no names; listed: the values of a row are one list, not a column each.
+    width: values per row, 0 as long as no row is good; path: the file that decided it; columns:
+    their names, None where they have no names; listed: the values of a row are one list, not a
+    column each; text: whether ids are texts, None as long as there is none.
     """
 
     width: int
     path: str
     columns: tuple[str, ...] | None = None
     listed: bool = False
+    text: bool | None = None
+
+
+class Found(NamedTuple):
+    """What was read, before good and bad rows are told apart: one entry of each per row.
+
+    Values that cannot be used are NaN. ids: None to count; bad: whether something but the values
+    is wrong; removed: whether the row removes its id; payload: the columns to keep.
+    """
+
+    rows: NDArray[Any]
+    ids: Ids | None = None
+    bad: Mask | None = None
+    removed: Mask | None = None
+    payload: NDArray[np.object_] | None = None
 
 
 class FileReader(Protocol):
@@ -77,11 +115,14 @@ class FileSource:
     Parameters
     ----------
     readers
-        One for each file. The first file decides what a row is made of; the others must agree.
+        One for each file. The first file decides what a row is made of, and its first good row
+        whether ids are texts; the others must agree.
     options
         What the readers were made with.
     format
         The format that was asked for; None if the names of the files decide.
+    typed
+        What the user called the files: the first file, folder or glob.
     accept_changes
         Whether to resume even if files that were read before have changed since.
 
@@ -89,7 +130,11 @@ class FileSource:
     -----
     Rows without ids of their own are numbered through all files, bad ones too. An offset is
     {"file": number, "count": rows before, ...} with what the reader of the file needs, and for
-    standard input a digest of all that was read.
+    standard input a digest of all that was read, and "text": true where ids are texts.
+
+    Files may come to a folder, glob or list between two runs. The names of those that were read
+    are in the evidence: once `changes` has seen it, these come first, in the order in which they
+    were read, whatever the names of the new ones.
     """
 
     def __init__(
@@ -97,13 +142,15 @@ class FileSource:
         readers: Sequence[FileReader],
         options: ReadOptions,
         format: str | None,  # noqa: A002 - what users call it
+        typed: str | None = None,
         *,
         accept_changes: bool = False,
     ) -> None:
-        self._readers, self._options, self._format = readers, options, format
+        self._readers, self._options, self._format = list(readers), options, format
         self._accept_changes = accept_changes
         self._fingerprints: dict[int, Fingerprint | None] = {}  # of the files that were opened
         first, more = readers[0].source.name, len(readers) - 1
+        self._typed = typed or first
         self.name = f"{first} and {more} more" if more else first
 
     @property
@@ -113,33 +160,37 @@ class FileSource:
         return None if None in lengths else sum(length or 0 for length in lengths)
 
     def identity(self) -> Any:
-        """Names of the files, and the options that decide rows and ids."""
-        columns = self._options.columns
+        """Where the files are, and the options that decide rows and ids.
+
+        Not the names of all: files may be added. Those that were read are in the evidence.
+        """
+        columns, removed, keep = self._options.columns, self._options.removed, self._options.keep
         return {
-            "files": [[reader.source.name] for reader in self._readers],
+            "files": [[self._typed]],
             "format": self._format,
             "columns": None if columns is None else list(columns),
             "ids": self._options.ids,
+            **({} if removed is None else {"removed": removed}),
+            **({"keep": list(keep)} if keep else {}),
         }
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Batches from the beginning or from an offset, file by file."""
-        start, count, at = self._located(offset)
-        first: Layout | None = None
+        start, count, at, first = self._located(offset)
+        text = None if first is None else first.text
         for number, reader in enumerate(self._readers):
-            own = None if first is not None and number < start else reader.layout()
-            first = first or own
+            own = reader.layout() if number >= start or not self._settled(first) else None
+            first = _first(first, own)
             if number < start:
                 continue
             self._remember(number)
             for batch in reader.batches(_agreed(first, own), at):
                 ids = count + batch.ids if self._options.ids is None else batch.ids
-                count += len(batch.rows) + len(batch.rejects)
+                removed = 0 if batch.removals is None else len(batch.removals.ids)
+                count += len(batch.rows) + len(batch.rejects) + removed
+                text = batch.ids.dtype.kind == "T" if len(batch.rows) + removed else text
                 place = {"file": number, "count": count, **batch.offset}
-                digest = reader.source.digest()
-                if digest is not None:
-                    place["digest"] = digest
-                yield RowBatch(ids, batch.rows, place, batch.rejects)
+                yield batch._replace(ids=ids, offset=place | self._forward_only(reader, text))
             at = None
 
     def evidence(self, offset: Any) -> Any:
@@ -151,27 +202,53 @@ class FileSource:
         if offset is None or not self._readers[0].source.seeks:
             return None
         last = offset["file"]
-        found = [self._fingerprints.get(number) for number in range(last + 1)]
-        place = self._position(offset) if found[-1] else None
-        if found[-1] and place is not None:
+        found = [self._evidence(number) for number in range(last + 1)]
+        place = self._position(offset) if "size" in found[-1] else None
+        if place is not None:
             digest = digest_before(self._readers[last].source.name, place)
-            found[-1] = found[-1] | {"before": [place, digest] if digest else None}
+            found[-1]["before"] = [place, digest] if digest else None
         return found
+
+    def _evidence(self, number: int) -> Fingerprint:
+        known = self._fingerprints.get(number) or {}
+        return {"path": self._readers[number].source.name} | known
 
     def changes(self, evidence: Any) -> list[str]:
         """Which files differ from the `evidence` of an earlier run, and in what.
 
-        Nothing if changes are accepted. What the files are now is the evidence from here on.
+        Nothing if changes are accepted. What the files are now is the evidence from here on, and
+        those that were read come first from here on.
         """
+        known = [earlier or {} for earlier in evidence or ()]
+        names = [reader.source.name for reader in self._readers]
+        paths = [str(earlier.get("path", name)) for earlier, name in _beside(known, names)]
+        self._reorder(paths)
         words = []
-        for number, earlier in enumerate(evidence or ()):
-            path = self._readers[number].source.name
-            with file_errors(path, "a file"):
-                found = "" if earlier is None else difference(path, earlier)
-                self._fingerprints[number] = fingerprint(path) if found else earlier
+        for number, (path, earlier) in enumerate(zip(paths, known, strict=True)):
+            found = self._difference(number, earlier, quick=MANY < len(known) > number + 1)
             if found and not self._accept_changes:
                 words.append(f"{path}: {found}")
         return words
+
+    def _reorder(self, paths: Sequence[str]) -> None:
+        """Put the files that were read first; for one that is gone there is a reader of nothing."""
+        waiting: dict[str, list[FileReader]] = {}
+        for reader in reversed(self._readers):
+            waiting.setdefault(reader.source.name, []).append(reader)
+        begun = [waiting[path].pop() if waiting.get(path) else _Gone(path) for path in paths]
+        rest = {id(reader) for readers in waiting.values() for reader in readers}
+        self._readers = [*begun, *(reader for reader in self._readers if id(reader) in rest)]
+        self._fingerprints.clear()
+
+    def _difference(self, number: int, earlier: Fingerprint, *, quick: bool) -> str:
+        reader, path = self._readers[number], self._readers[number].source.name
+        if isinstance(reader, _Gone):
+            self._fingerprints[number] = None
+            return "it was read before, and is not there any more" if "size" in earlier else ""
+        with file_errors(path, "a file"):
+            found = difference(path, earlier, quick=quick) if "size" in earlier else ""
+            self._fingerprints[number] = fingerprint(path) if found else earlier
+        return found
 
     def _remember(self, number: int) -> None:
         """Take the fingerprint of a file before it is read, unless there is one."""
@@ -189,20 +266,62 @@ class FileSource:
         length = _length(reader)  # None if it is gone or another file: its fingerprint will tell
         return size * int(offset["row"]) // length if length else None
 
-    def _located(self, offset: Any) -> tuple[int, int, At | None]:
-        """File, rows before, and where in the file."""
+    def _settled(self, first: Layout | None) -> bool:
+        """Whether all is known that the first file, or the first row that is good, decides."""
+        return bool(first and first.width and (self._options.ids is None or first.text is not None))
+
+    def _forward_only(self, reader: FileReader, text: bool | None) -> dict[str, Any]:
+        """What an offset has besides, of an input whose beginning cannot be looked at again."""
+        digest = reader.source.digest()
+        if digest is None:
+            return {}
+        kind = {} if self._options.ids is None or text is False else {"text": text}
+        return {"digest": digest, **kind}
+
+    def _located(self, offset: Any) -> tuple[int, int, At | None, Layout | None]:
+        """File, rows before, where in the file, and what the offset says of ids."""
         if offset is None:
-            return 0, 0, None
+            return 0, 0, None, None
         at = dict(offset) if isinstance(offset, dict) else {}
         number, count, digest = at.pop("file", -1), at.pop("count", -1), at.pop("digest", None)
+        text = at.pop("text", False)
         whole = all(type(value) is int and value >= 0 for value in (number, count, *at.values()))
         reader = self._readers[number] if whole and number < len(self._readers) else None
+        if isinstance(reader, _Gone):
+            return number, count, None, None
         length = reader and reader.length()
         far = length is not None and at.get("row", 0) > length
-        if reader is None or far or set(at) != set(reader.keys):
+        kind = text is None or type(text) is bool
+        if reader is None or far or not kind or set(at) != set(reader.keys):
             raise InputError(f"{offset!r} is not an offset of {self.name}")
         reader.source.expect(str(digest))
-        return number, count, at
+        if reader.source.seeks or self._options.ids is None:
+            return number, count, at, None
+        return number, count, at, Layout(0, reader.source.name, text=text)
+
+
+class _Gone:
+    """A file that was read before and is not there any more, which the user accepts."""
+
+    keys: tuple[str, ...] = ()
+
+    def __init__(self, path: str) -> None:
+        self.source: Input = DiskFile(path)
+
+    def length(self) -> int | None:
+        return None
+
+    def layout(self) -> Layout | None:
+        return None
+
+    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
+        del layout, at
+        return iter(())
+
+
+def _beside(known: list[Fingerprint], names: list[str]) -> Iterator[tuple[Fingerprint, str]]:
+    """Evidence and the files in their order, for evidence from before it had their names."""
+    return zip(known, itertools.chain(names, itertools.repeat("")), strict=False)
 
 
 def _length(reader: FileReader) -> int | None:
@@ -212,16 +331,29 @@ def _length(reader: FileReader) -> int | None:
         return None
 
 
+def _first(first: Layout | None, own: Layout | None) -> Layout | None:
+    """What is known after one more file: what came first decides."""
+    if first is None or own is None:
+        return first or own
+    text = own.text if first.text is None else first.text
+    return (first if first.width else own)._replace(text=text)
+
+
 def _agreed(first: Layout | None, own: Layout | None) -> Layout | None:
     """The layout of a file, with its columns in the order of the first file."""
-    if first is None or own is None:
+    if first is None:
         return own
-    if own.width != first.width:
+    if own is None or not own.width:
+        return (
+            None if first.text is None else (own or Layout(0, first.path))._replace(text=first.text)
+        )
+    own = own._replace(text=first.text)
+    if first.width and own.width != first.width:
         raise InputError(
             f"{own.path} has rows of {own.width} numbers, and {first.path} before it of "
             f"{first.width}: the files of a source must agree"
         )
-    if first.columns is None or own.columns is None:
+    if not first.width or first.columns is None or own.columns is None:
         return own
     missing = [name for name in first.columns if name not in own.columns]
     if missing:
@@ -267,29 +399,66 @@ def _visible(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def sift(
-    rows: NDArray[Any], ids: NDArray[np.int64] | None, at: At, reject: Callable[[int], Reject]
-) -> RowBatch:
-    """The rows that are finite; the others are rejects, which `reject` explains by their place."""
+def sift(found: Found, at: At, reject: Callable[[int], Reject]) -> RowBatch:
+    """The rows that are finite, and the ids that others remove.
+
+    The rest are rejects, which `reject` explains by their place.
+    """
+    rows, _, bad, removed, payload = found
     limit = LARGEST if rows.dtype == np.float64 else np.inf
-    ids = np.arange(len(rows)) if ids is None else ids
-    if not rows.size or (rows.max() < limit and rows.min() > -limit):  # false for NaN
-        return RowBatch(ids, np.ascontiguousarray(rows), at)
-    good = (np.abs(rows) < limit).all(axis=1)
-    rejects = tuple(reject(int(place)) for place in np.flatnonzero(~good))
-    return RowBatch(ids[good], np.ascontiguousarray(rows[good]), at, rejects)
+    ids = np.arange(len(rows)) if found.ids is None else found.ids
+    plain = bad is None and (removed is None or not removed.any())
+    if plain and (not rows.size or (rows.max() < limit and rows.min() > -limit)):  # false for NaN
+        return RowBatch(ids, np.ascontiguousarray(rows), at, payload=payload)
+    usable = np.ones(len(rows), np.bool_) if bad is None else ~bad
+    good, gone = usable & (np.abs(rows) < limit).all(axis=1), None
+    if removed is not None:
+        good, gone = good & ~removed, usable & removed
+    wrong = ~good if gone is None else ~(good | gone)
+    rejects = tuple(reject(int(place)) for place in np.flatnonzero(wrong))
+    kept = None if payload is None else payload[good]
+    rows = np.ascontiguousarray(rows[good])
+    return RowBatch(ids[good], rows, at, rejects, _removals(ids, good, gone), kept)
 
 
-def sift_array(rows: NDArray[Any], ids: NDArray[np.int64] | None, row: int, where: str) -> RowBatch:
-    """`sift` where all that can be wrong is a number. row: of the file, the first of these."""
+def _removals(ids: Ids, good: Mask, gone: Mask | None) -> Removals | None:
+    if gone is None or not gone.any():
+        return None
+    return Removals(ids[gone], np.cumsum(good, dtype=np.int64)[gone])
+
+
+def sift_array(
+    rows: NDArray[Any],
+    row: int,
+    where: str,
+    ids: Ids | None = None,
+    why: Callable[[int], str] | None = None,
+) -> RowBatch:
+    """`sift` where all that can be wrong is a number, or an id.
+
+    row: of the file, the first of these; why: what is wrong with the id at a place, if one may be.
+    """
 
     def reject(place: int) -> Reject:
         values = rows[place].tolist()
-        return Reject(f"{where} {row + place}", why_bad(values), str(values)[:REJECT_TEXT])
+        reason = (why(place) if why else "") or why_bad(values)
+        return Reject(f"{where} {row + place}", reason, str(values)[:REJECT_TEXT])
 
-    return sift(
-        rows.astype(float_type(rows.dtype), copy=False), ids, {"row": row + len(rows)}, reject
-    )
+    bad = None if why is None else np.array([bool(why(i)) for i in range(len(rows))], np.bool_)
+    numbers = rows.astype(float_type(rows.dtype), copy=False)
+    return sift(Found(numbers, ids, bad), {"row": row + len(rows)}, reject)
+
+
+def kept_text(value: Any) -> str | None:
+    """A value to be kept, as text: a text as it is, nothing for null, anything else as JSON.
+
+    >>> kept_text("a"), kept_text(None), kept_text({"a": [1, True]})
+    ('a', None, '{"a": [1, true]}')
+    """
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "replace").decode()  # half characters fit into no file
 
 
 @functools.cache
@@ -301,8 +470,10 @@ def float_type(dtype: Any) -> np.dtype[Any]:
 
 def refuse_names(path: str, options: ReadOptions) -> None:
     """For files whose columns have no names."""
-    if options.columns is not None or options.ids is not None:
-        raise InputError(f"{path} has no columns with names: leave out columns and ids")
+    if options.columns is not None or options.others:
+        raise InputError(
+            f"{path} has no columns with names: leave out columns, ids, removed and keep"
+        )
 
 
 def is_coordinate(name: str) -> bool:

@@ -115,11 +115,7 @@ class StandardInput(Input):
 
     def verify(self) -> None:
         if self._expected is not None and self._expected != self.digest():
-            raise StorageError(
-                "standard input is not what this job has read before: it must begin with the same "
-                "bytes, which are skipped. For other rows choose another folder, or put all of "
-                "them into files"
-            )
+            raise other_bytes()
 
 
 class _ForwardStream:
@@ -228,8 +224,20 @@ def skip(stream: BinaryIO, count: int, source: Input, where: str = "") -> None:
     source.verify()
 
 
+def other_bytes() -> StorageError:
+    """The error of standard input that does not begin as it did."""
+    return StorageError(
+        "standard input is not what this job has read before: it must begin with the same bytes, "
+        "which are skipped. For other rows choose another folder (with --from and the folder of "
+        "this job to continue learning from it), or put all rows into files, to which more may be "
+        "added"
+    )
+
+
 def ends_before(source: Input, where: str) -> StorageError:
     """The error of an input that is shorter than the offset to resume from."""
+    if not source.seeks:
+        return other_bytes()
     return StorageError(
         f"{source.name} ends before the place to resume from{where}: is it the same as before?"
     )
@@ -297,11 +305,15 @@ def digest_before(path: str, position: int) -> str | None:
         return None
 
 
-def difference(path: str, earlier: Fingerprint) -> str:
+def difference(path: str, earlier: Fingerprint, *, quick: bool = False) -> str:
     """In what a file differs from an earlier fingerprint, in words; nothing if it does not.
 
-    Its time alone says nothing: copies and backups change it.
+    Its time alone says nothing: copies and backups change it. If `quick`, a file of the same size
+    and time is the same.
     """
+    found = os.stat(path)
+    if quick and (found.st_size, found.st_mtime_ns) == (earlier["size"], earlier["modified"]):
+        return ""
     now = fingerprint(path, earlier["size"])
     if now is None:
         return "it is not a plain file any more"

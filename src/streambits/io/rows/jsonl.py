@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from streambits.io.bad_rows import BadRowError, why_bad, why_bad_id
-from streambits.io.rows.files import Layout, ReadOptions, is_coordinate, refuse_guess
-from streambits.io.rows.text import LineParser, TextReader, joined
+from streambits.io.rows.files import Layout, ReadOptions, is_coordinate, kept_text, refuse_guess
+from streambits.io.rows.text import Line, LineParser, TextReader, joined
 
 
 class JsonLines(TextReader):
@@ -26,19 +26,25 @@ class JsonParser:
     header = False
 
     def __init__(self, path: str, options: ReadOptions) -> None:
-        self._path, self._columns, self._ids = path, options.columns, options.ids
+        self._path, self._columns, self._options = path, options.columns, options
+        self.null_removes = options.ids is not None
 
-    def layout(self, lines: Sequence[bytes]) -> Layout | None:
+    def layout(self, lines: Sequence[bytes], text: bool | None = None) -> Layout | None:
+        removes: Layout | None = None  # what the first line says that removes its id
         for line in lines:
             try:
                 value = as_json(line)
-                layout = self._layout(value)
-                if layout is not None:
-                    self._row(value, layout)
-                    return layout
+                plain = Layout(0, self._path, text=text)
+                gone = isinstance(value, dict) and self._is_removed(value, plain)
+                layout = plain if gone else self._layout(value) or plain
+                row = self._row(value, layout._replace(text=text))
             except BadRowError:
                 continue
-        return None
+            kind = text if self._options.ids is None else isinstance(row.id, str)
+            if not row.removed:
+                return layout._replace(text=kind)
+            removes = removes or plain._replace(text=kind)
+        return removes
 
     def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
         import pyarrow as pa  # noqa: PLC0415 - slow to import, and seldom needed
@@ -49,39 +55,68 @@ class JsonParser:
         data = _arrays(lines, data) if layout.columns is None else _objects(lines, data)
         kind = pa.list_(pa.float64()) if layout.listed else pa.float64()
         fields = [(name, kind) for name in layout.columns or ("row",)]
-        fields += [] if self._ids is None else [(self._ids, pa.int64())]
+        types = dict.fromkeys(self._options.others, pa.string())
+        types |= {self._options.removed: pa.bool_()}
+        types |= {self._options.ids: pa.string() if layout.text else pa.int64()}
+        fields += [(name, types[name]) for name in self._options.others]
         return arrow.read_json(
             pa.py_buffer(data),
             arrow.ReadOptions(use_threads=False, block_size=len(data) + 1),
             arrow.ParseOptions(pa.schema(fields), unexpected_field_behavior="ignore"),
         ).select([name for name, _ in fields])
 
-    def row(self, line: bytes, layout: Layout | None) -> tuple[list[float], int]:
+    def row(self, line: bytes, layout: Layout | None) -> Line:
         return self._row(as_json(line), layout)
 
-    def _row(self, value: Any, layout: Layout | None) -> tuple[list[float], int]:
-        columns = self._columns if layout is None else layout.columns
-        wanted = [*(columns or ()), *([] if self._ids is None else [self._ids])]
-        missing = [one for one in wanted if not isinstance(value, dict) or one not in value]
+    def _row(self, value: Any, layout: Layout | None) -> Line:
+        layout = layout or Layout(0, self._path)
+        keys = value if isinstance(value, dict) else {}
+        removed = self._is_removed(keys, layout)
+        columns = (layout.columns if layout.width else self._columns) or ()
+        ids = () if self._options.ids is None else (self._options.ids,)
+        missing = [key for key in (*(() if removed else columns), *ids) if key not in keys]
         if missing:
             raise BadRowError(f"it has no {missing[0]!r}")
-        name = 0 if self._ids is None else value[self._ids]
-        if layout is None:  # no line so far is good, and neither is this one
+        name = keys[ids[0]] if ids else 0
+        wrong = why_bad_id(name, layout.text)
+        if not removed:
+            value, reason = self._values(value, layout)
+            wrong = wrong or reason
+        if wrong:
+            raise BadRowError(wrong)
+        kept = tuple(kept_text(keys.get(key)) for key in self._options.keep)
+        return Line(() if removed else value, name, removed, kept)
+
+    def _values(self, value: Any, layout: Layout) -> tuple[Any, str]:
+        """What should be the vector in a line, and what is wrong with it."""
+        if not layout.width:  # no line so far is good, and neither is this one
             wrong = "it has no numbers" if isinstance(value, dict) else why_bad(value)
-        elif columns is None or layout.listed:
-            value = value if columns is None else value[columns[0]]
-            wrong = why_bad(value, layout.width)
-        else:
-            value = [value[column] for column in columns]
-            wrong = why_bad(value, layout.width, columns)
-        if wrong or why_bad_id(name):
-            raise BadRowError(why_bad_id(name) or wrong)
-        return value, name
+            return value, wrong or "it has no names"
+        if layout.columns is None or layout.listed:
+            value = value if layout.columns is None else value[layout.columns[0]]
+            return value, why_bad(value, layout.width)
+        value = [value[column] for column in layout.columns]
+        return value, why_bad(value, layout.width, layout.columns)
+
+    def _is_removed(self, keys: dict[str, Any], layout: Layout) -> bool:
+        """Whether a line says that it removes its id, or is null where others have a list."""
+        said = None if self._options.removed is None else keys.get(self._options.removed)
+        if said is not None and type(said) is not bool:
+            raise BadRowError(f"{self._options.removed!r} is {said!r:.40}, neither true nor false")
+        return bool(said) or (self.null_removes and self._is_null(keys, layout))
+
+    def _is_null(self, keys: dict[str, Any], layout: Layout) -> bool:
+        if layout.width:
+            columns, listed = layout.columns or (), layout.listed
+        else:  # as long as no row is known, the only key that may be a list
+            others = tuple(name for name in keys if name not in self._options.others)
+            columns, listed = self._columns or others, True
+        return listed and len(columns) == 1 and keys.get(columns[0], 0) is None
 
     def _layout(self, value: Any) -> Layout | None:
         """What this value makes of the rows, if it is a row."""
         if isinstance(value, list):
-            named = self._columns is not None or self._ids is not None
+            named = self._columns is not None or bool(self._options.others)
             return None if named else Layout(len(value), self._path, listed=True)
         if not isinstance(value, dict):
             return None
@@ -93,7 +128,7 @@ class JsonParser:
         return Layout(width, self._path, columns, listed=listed)
 
     def _default_columns(self, value: dict[str, Any]) -> tuple[str, ...]:
-        others = [name for name in value if name != self._ids]
+        others = [name for name in value if name not in self._options.others]
         lists = tuple(name for name in others if not why_bad(value[name]))
         if len(lists) == 1:
             return lists

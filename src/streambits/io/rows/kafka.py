@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.rows.messages import BrokerOptions, BrokerSource, Fetched, Message
+from streambits.io.rows.kafka_settings import (
+    PREFIX,
+    PROPERTIES,
+    Properties,
+    client_settings,
+    secrets_of,
+)
+from streambits.io.rows.message_parser import Fetched, Message
+from streambits.io.rows.messages import BrokerOptions, BrokerSource
 from streambits.io.urls import Url, secrets_in, shown, without
 from streambits.model.batches import Reject, RowBatch
 
@@ -19,8 +27,6 @@ ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
 SHIFT = 48  # bits of an id that are the offset; those above are the partition
 EXAMPLE = "kafka://host:9092,host:9092/topic"
-PREFIX = "STREAMBITS_KAFKA_"  # of variables, such as STREAMBITS_KAFKA_SASL_PASSWORD
-SECRET = ("password", "secret", "jaas", "key.pem", "token")  # in names of librdkafka's settings
 SETTINGS = {
     "group.id": "streambits",  # the client wants one; nothing is committed to it
     "enable.auto.commit": False,
@@ -60,7 +66,7 @@ class KafkaSource(BrokerSource):
     Nothing is committed to a consumer group, so any number of jobs can read one topic. A row
     without an id of its own has the id partition * 2**48 + offset: with one partition, the offset.
     Brokers that go away are waited for. Messages that were removed before they were read are a
-    reject.
+    reject. A message without a value removes the row whose id is its key.
     """
 
     def __init__(
@@ -72,10 +78,12 @@ class KafkaSource(BrokerSource):
         **options: Unpack[BrokerOptions],
     ) -> None:
         self.servers, self.topic = servers, topic
-        self.config = dict(config or {})
+        path = options.get("properties")
+        self.file = Properties({}, {}) if path is None else Properties.load(path)
+        self.config = {**self.file.settings, **(config or {})}
         url = f"kafka://{servers}"
-        secret = [str(v) for name, v in self.config.items() if any(s in name for s in SECRET)]
-        super().__init__(f"{shown(url)}/{topic}", (*secrets_in(url), *secret), **options)
+        secrets = (*secrets_in(url), *secrets_of(self.file.settings), *secrets_of(self.config))
+        super().__init__(f"{shown(url)}/{topic}", secrets, **options)
 
     @classmethod
     def from_url(
@@ -88,15 +96,20 @@ class KafkaSource(BrokerSource):
         """From kafka://host:port,host:port/topic.
 
         Settings of librdkafka, such as who logs in, are read from the environment, unless `config`
-        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
+        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on. What neither has is
+        read from the file `properties`, or else from the one that STREAMBITS_KAFKA_PROPERTIES
+        names.
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.user is not None or parts.password is not None or parts.query:
             raise InputError(
                 f"{shown(url)} must have hosts and a topic only: who logs in and other settings "
                 f"come from the environment, such as {PREFIX}SASL_USERNAME, {PREFIX}SASL_PASSWORD, "
-                f"{PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL"
+                f"{PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL, or from the file that "
+                f"{PROPERTIES} names"
             )
+        if options.get("properties") is None:
+            options["properties"] = os.environ.get(PROPERTIES) or None
         config = client_settings(os.environ) | dict(config or {})
         return cls(parts.hosts, parts.path.strip("/"), config=config, **options)
 
@@ -112,7 +125,7 @@ class KafkaSource(BrokerSource):
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Batches from the oldest messages of the topic, or from an offset."""
         at = self.checked_offset(offset, dict) or {"next": {}, "end": {}}
-        parser = self.parser.resumed(at.get("columns"))
+        parser = self.parser.resumed(at)
         consumer = _TopicConsumer(self, _numbered(at["next"]), _numbered(at["end"]))
         try:
             consumer.metadata()
@@ -160,8 +173,7 @@ class _TopicConsumer:
         try:
             self._consumer = Consumer(settings | source.config)
         except KafkaException as error:
-            reason = without(_text(error), source.secrets)
-            raise InputError(f"{source.name} cannot be read: {reason}") from error
+            raise InputError(f"{source.name} cannot be read: {_refusal(error, source)}") from None
 
     @property
     def lag(self) -> int:
@@ -237,7 +249,7 @@ class _TopicConsumer:
             if error is None and place <= offset < end:
                 where = f"{self.source.topic}, partition {partition}, offset {offset}"
                 name = (partition << SHIFT) + offset
-                messages.append(Message(name, where, one.value() or b""))
+                messages.append(Message(name, where, one.value(), one.key()))
                 self.places[partition] = offset + 1
             elif error is None or error.code() == KafkaError._PARTITION_EOF:
                 self.places[partition] = max(place, min(offset, end))
@@ -277,22 +289,20 @@ class _TopicConsumer:
         self.reason = error.str()
 
 
-def client_settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Settings of librdkafka in the environment: small letters, dots instead of underscores.
-
-    >>> client_settings({"STREAMBITS_KAFKA_SASL_USERNAME": "me", "HOME": "/"})
-    {'sasl.username': 'me'}
-    """
-    return {
-        name.removeprefix(PREFIX).lower().replace("_", "."): value
-        for name, value in variables.items()
-        if name.startswith(PREFIX) and value
-    }
-
-
 def _text(error: KafkaException) -> str:
     reason = error.args[0] if error.args else error
     return str(reason.str()) if isinstance(reason, KafkaError) else str(reason)
+
+
+def _refusal(error: KafkaException, source: KafkaSource) -> str:
+    """Why the client does not take its settings; where the one in question is, not its value."""
+    text = _text(error)
+    for name, place in source.file.places.items():
+        if f'"{name}"' in text and source.config[name] == source.file.settings[name]:
+            rest = without(text.replace(f'"{name}"', "it"), (source.config[name], *source.secrets))
+            return f"{place}: {name} is refused: {rest}"
+    also = f" (more settings are in {source.properties})" if source.file.places else ""
+    return without(text, source.secrets) + also
 
 
 def _numbered(places: dict[str, int]) -> dict[int, int]:

@@ -9,7 +9,8 @@ from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Self, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.rows.messages import BrokerOptions, BrokerSource, Fetched, Message
+from streambits.io.rows.message_parser import Fetched, Message
+from streambits.io.rows.messages import BrokerOptions, BrokerSource
 from streambits.io.urls import Url, secrets_in, shown, without
 from streambits.model.batches import Reject, RowBatch
 
@@ -77,6 +78,9 @@ class NatsSource(BrokerSource):
         hidden = [self.connection.get(name) for name in ("password", "token")]
         secrets = (*secrets_in(url), *(text for text in hidden if isinstance(text, str)))
         super().__init__(f"{shown(url).rstrip('/')}/{stream}", secrets, **options)
+        if self.parser.by_key or self.properties is not None:
+            wrong = f"ids={self.parser.id_key!r}" if self.parser.by_key else "properties"
+            raise InputError(f"{wrong} is for Kafka: {self.name} has messages of NATS")
 
     @classmethod
     def from_url(
@@ -125,7 +129,7 @@ class NatsSource(BrokerSource):
         where it was, reading ends at what is the last message now.
         """
         at = self.checked_offset(offset, int)
-        parser = self.parser.resumed(at.get("columns"))
+        parser = self.parser.resumed(at)
         unfinished = bool(not self.follow and at and at["next"] <= (at["end"] or 0))
         consumer = _StreamConsumer(self, at.get("next"), at["end"] if unfinished else None)
         with _Loop() as loop:

@@ -10,7 +10,7 @@ import math
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -18,8 +18,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from streambits._arrays import as_ids
+from streambits._arrays import TEXT, Ids, as_ids
 from streambits.errors import InputError, StorageError
+from streambits.io.bad_rows import why_bad_id
 from streambits.io.rows.files import (
     At,
     DamagedFileError,
@@ -73,7 +74,7 @@ class Npy:
         with where, self.source.open() as stream:
             head = _as_rows_head(_read_head(stream), self.path)
             for rows in _array_rows(stream, head, row, self._rows, self.source):
-                yield sift_array(rows, None, row, f"{self.path}, row")
+                yield sift_array(rows, row, f"{self.path}, row")
                 row += len(rows)
 
 
@@ -89,38 +90,49 @@ class Npz:
         self.path, self.source, self._options = source.name, source, options
         if options.columns is not None and len(options.columns) != 1:
             raise InputError(f"{self.path}: columns must name one array, not {options.columns}")
+        if options.removed is not None or options.keep:
+            raise InputError(f"{self.path} is not a table: leave out removed and keep")
 
     def length(self) -> int | None:
         return self._rows_head().shape[0]
 
     def layout(self) -> Layout | None:
-        return Layout(self._rows_head().shape[1], self.path)
+        head, ids = self._rows_head(), self._options.ids
+        text = None
+        if ids is not None and head.shape[0]:
+            with file_errors(self.path, ".npz"):
+                text = self._head(ids).dtype.kind == "U"
+        return Layout(head.shape[1], self.path, text=text)
 
     def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
-        del layout  # the head says it
+        text = layout.text if layout else None  # the head says the rest
         row = at["row"] if at else 0
         with file_errors(self.path, ".npz", lambda: f" from row {row} on"):
             count = self._rows_head().shape[0]
             ids = itertools.repeat(None) if self._options.ids is None else self._ids(row, count)
             for rows, some in zip(self._blocks(self._name(), row), ids, strict=False):
-                yield sift_array(rows, some, row, f"{self.path}, row")
+                where = f"{self.path}, row"
+                if some is None or (some.dtype.kind == "i" and not text):
+                    yield sift_array(rows, row, where, some)
+                else:
+                    yield sift_array(rows, row, where, *_text_ids(some, text=bool(text)))
                 row += len(rows)
 
     def _rows_head(self) -> ArrayHead:
         with file_errors(self.path, ".npz"):
             return _as_rows_head(self._head(self._name()), self.path)
 
-    def _ids(self, row: int, count: int) -> Iterator[NDArray[np.int64]]:
-        """Blocks of ids, as long as those of the rows."""
+    def _ids(self, row: int, count: int) -> Iterator[NDArray[Any]]:
+        """Blocks of ids, as long as those of the rows; texts as the file has them."""
         name = str(self._options.ids)
         head = self._head(name)
         if head.shape != (count,):
             raise InputError(f"{self.path}: {name!r} has the shape {head.shape}, not {(count,)}")
-        if head.dtype.kind not in "iu":
-            kind = f"have the type {head.dtype}; they must be integers"
+        if head.dtype.kind not in "iuU":
+            kind = f"have the type {head.dtype}; they must be integers or texts"
             raise InputError(f"{self.path}: the ids {name!r} {kind}")
         for block in self._blocks(name, row):
-            yield as_ids(block, f"{self.path}: {name!r}")
+            yield block if head.dtype.kind == "U" else as_ids(block, f"{self.path}: {name!r}")
 
     def _blocks(self, name: str, row: int) -> Iterator[NDArray[Any]]:
         member = _Member(self.path, name)
@@ -150,6 +162,18 @@ class Npz:
             f"{self.path} has {len(matrices)} arrays of two dimensions and none named X: choose "
             f"one with columns; it has {has or 'none'}"
         )
+
+
+def _text_ids(values: NDArray[Any], *, text: bool) -> tuple[Ids, Callable[[int], str]]:
+    """Ids of the kind of the source, and what tells which of them are bad."""
+    plain = values.tolist()
+
+    def why(place: int) -> str:
+        return why_bad_id(plain[place], text)
+
+    nothing: Any = "" if text else 0
+    good = [nothing if why(place) else value for place, value in enumerate(plain)]
+    return np.array(good, TEXT if text else np.int64), why
 
 
 class _Member(Input):

@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streambits._arrays import TEXT
 from streambits.errors import StorageError
 from streambits.io.bad_rows import BadRowError
 from streambits.io.rows.arrow import arrow_rows
 from streambits.io.rows.files import (
     REJECT_TEXT,
     At,
+    Found,
     Layout,
     ReadOptions,
     file_errors,
@@ -33,21 +34,42 @@ TOGETHER = 1 << 25  # bytes of lines that are handed out together, or a little m
 MARK = b"\xef\xbb\xbf"  # with which some editors begin UTF-8
 
 
+class Line(NamedTuple):
+    """A good line: values, id (0 if there are no ids), whether it removes the id, what to keep.
+
+    One that removes its id has no values.
+    """
+
+    values: Sequence[float] = ()
+    id: int | str = 0
+    removed: bool = False
+    kept: tuple[str | None, ...] = ()
+
+
 class LineParser(Protocol):
-    """Knows what a line means. `header`: the first line has names and is not a row."""
+    """Knows what a line means.
+
+    header: the first line has names and is not a row; null_removes: a row that is null removes
+    its id.
+    """
 
     header: bool
+    null_removes: bool
 
-    def layout(self, lines: Sequence[bytes]) -> Layout | None:
-        """The layout by the first line of the file, or by the first of these that is good."""
+    def layout(self, lines: Sequence[bytes], text: bool | None = None) -> Layout | None:
+        """The layout by the first line of the file, or by the first of these that is good.
+
+        text: whether ids are texts, if that is known; otherwise the first good line says it, or
+        if none is, the first that removes an id.
+        """
         ...
 
     def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
         """An Arrow table for `arrow_rows`, one row per line; a ValueError if a line is bad."""
         ...
 
-    def row(self, line: bytes, layout: Layout | None) -> tuple[list[float], int]:
-        """The values of one line and its id (0 if there are no ids); BadRowError if it is bad."""
+    def row(self, line: bytes, layout: Layout | None) -> Line:
+        """What one line says; BadRowError if it is bad."""
         ...
 
 
@@ -71,15 +93,26 @@ class TextReader:
         if not self.source.seeks:
             return None
         with file_errors(self.path, self.kind):
-            found = (parser.layout(block.lines) for parser, block in self._blocks(None, PROBE))
-            return next((layout for layout in found if layout is not None), None)
+            found: Layout | None = None
+            for parser, block in self._blocks(None, PROBE):
+                own = parser.layout(block.lines)
+                found = own if own and (own.width or found is None) else found
+                if self._is_settled(found):
+                    break
+            return found
 
     def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
         with file_errors(self.path, self.kind):
             for parser, block in self._blocks(at, self._options.rows):
-                layout = layout or parser.layout(block.lines)
+                if not self._is_settled(layout):
+                    layout = parser.layout(block.lines, layout.text if layout else None) or layout
                 if block.lines:
                     yield self._batch(parser, block, layout)
+
+    def _is_settled(self, layout: Layout | None) -> bool:
+        if layout is None or not layout.width:
+            return False
+        return self._options.ids is None or layout.text is not None
 
     def _blocks(self, at: At | None, most: int) -> Iterator[tuple[LineParser, "_Block"]]:
         with self.source.open() as stream:
@@ -97,7 +130,7 @@ class TextReader:
                 yield parser, block
 
     def _batch(self, parser: LineParser, block: "_Block", layout: Layout | None) -> RowBatch:
-        rows, ids = parse_lines(parser, block.lines, layout, ids=self._options.ids is not None)
+        found = parse_lines(parser, block.lines, layout, self._options)
 
         def reject(place: int) -> Reject:
             line = block.lines[place]
@@ -106,28 +139,63 @@ class TextReader:
                 f"{self.path}:{block.numbers[place]}", _reason(parser, line, layout), text
             )
 
-        return sift(rows, ids, block.at, reject)
+        return sift(found, block.at, reject)
 
 
 def parse_lines(
-    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, *, ids: bool
-) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    """Rows, which are NaN where a line is bad, and their ids, if `ids`."""
-    found = np.zeros(len(lines), np.int64)
-    if layout is None:
-        return np.full((len(lines), 1), np.nan), found if ids else None
+    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, options: ReadOptions
+) -> Found:
+    """What lines have; the rows are NaN where a line is bad."""
+    if layout is None and options.ids is None:
+        return Found(np.full((len(lines), 1), np.nan), payload=_nothing(lines, options))
+    if layout is None or not layout.width or (options.ids is not None and layout.text is None):
+        return _one_by_one(parser, lines, layout, options)
     try:
         table = parser.table(lines, layout)
         table.validate(full=True)
     except ValueError:  # pyarrow's ArrowInvalid is one
         table = None
-    if table is not None and table.num_rows == len(lines):
-        return arrow_rows(table.combine_chunks().to_batches()[0], layout, ids=ids)
-    rows = np.full((len(lines), layout.width), np.nan)
+    if table is None or table.num_rows != len(lines):
+        return _one_by_one(parser, lines, layout, options)
+    found = arrow_rows(table.combine_chunks().to_batches()[0], layout, options)
+    return _with_nulls(parser, lines, layout, found) if parser.null_removes else found
+
+
+def _one_by_one(
+    parser: LineParser, lines: Sequence[bytes], layout: Layout | None, options: ReadOptions
+) -> Found:
+    rows = np.full((len(lines), layout.width or 1 if layout else 1), np.nan)
+    text, removed = bool(layout and layout.text), np.zeros(len(lines), np.bool_)
+    ids: list[int | str] = ["" if text else 0] * len(lines)
+    payload = _nothing(lines, options)
     for place, line in enumerate(lines):
         with contextlib.suppress(BadRowError):
-            rows[place], found[place] = parser.row(line, layout)
-    return rows, found if ids else None
+            found = parser.row(line, layout)
+            removed[place], ids[place] = found.removed, found.id
+            if not found.removed:
+                rows[place] = found.values
+            if payload is not None:
+                payload[place] = found.kept
+    if options.ids is None:
+        return Found(rows, payload=payload)
+    kind = TEXT if text else np.int64
+    return Found(rows, np.array(ids, kind), None, removed if removed.any() else None, payload)
+
+
+def _nothing(lines: Sequence[bytes], options: ReadOptions) -> Any:
+    return np.full((len(lines), len(options.keep)), None) if options.keep else None
+
+
+def _with_nulls(parser: LineParser, lines: Sequence[bytes], layout: Layout, found: Found) -> Found:
+    """Mark rows that remove their id by being null, which a table does not tell from missing."""
+    missing = np.isnan(found.rows[:, 0])
+    if not missing.any():
+        return found
+    removed = np.zeros(len(lines), np.bool_) if found.removed is None else found.removed.copy()
+    for place in np.flatnonzero(missing & ~removed).tolist():
+        with contextlib.suppress(BadRowError):
+            removed[place] = parser.row(lines[place], layout).removed
+    return found._replace(removed=removed)
 
 
 def _reason(parser: LineParser, line: bytes, layout: Layout | None) -> str:

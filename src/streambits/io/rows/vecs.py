@@ -15,7 +15,7 @@ from streambits.io.rows.files import (
     refuse_names,
     sift_array,
 )
-from streambits.io.rows.inputs import Input, batch_rows, fill, skip
+from streambits.io.rows.inputs import Input, batch_rows, ends_before, fill, skip
 from streambits.model.batches import RowBatch
 
 WIDEST = 1 << 20  # a head that says more is not one
@@ -51,6 +51,8 @@ class Vecs:
             head = stream.read(4)
             found = self._layout(head)
             if found is None:
+                if row:
+                    raise ends_before(self.source, f", record {row}")
                 return
             record = self._record(found.width)
             if row:
@@ -60,7 +62,7 @@ class Vecs:
                 records = data[: len(data) // record.itemsize * record.itemsize].view(record)
                 records = records[: _first_other(records["d"], found.width)]
                 if len(records):
-                    yield sift_array(records["v"], None, row, f"{self.path}, record")
+                    yield sift_array(records["v"], row, f"{self.path}, record")
                 row, head = row + len(records), b""
                 self._check_rest(data[records.nbytes :][:4].tobytes(), found.width, row)
 

@@ -1,0 +1,151 @@
+"""A job that runs is searched from another process, at any moment, by what it has committed.
+
+150 searches, and with STREAMBITS_SLOW=1 1,000.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from streambits.jobs.folder import JobFolder
+
+SEARCHES = 1000 if os.environ.get("STREAMBITS_SLOW") else 150
+BITS, GATHERED = 16, 400
+SETTINGS = ["--bits", BITS, "--n-landmarks", 40, "--epochs", "never", "--refresh", 100_000]
+
+SEARCHER = """
+import json, sys, time
+import numpy as np
+import streambits as sb
+job, queries, count = sys.argv[1], np.load(sys.argv[2]), int(sys.argv[3])
+for number in range(count):
+    found = sb.open(job)
+    query = number % len(queries)
+    hits = found.search(queries[query : query + 1], 5, real=False)
+    line = [query, found.counts, hits.ids[0].tolist(), hits.distances[0].tolist()]
+    print(json.dumps(line), flush=True)
+    time.sleep(10 / count)
+"""
+
+
+def messages(rows, rng):
+    """Documents that come, change and go."""
+    found = []
+    for number, row in enumerate(rows):
+        found.append({"id": f"doc-{number % 1500}", "embedding": row.tolist(), "title": "t"})
+        if number % 4 == 3:
+            found.append({"id": f"doc-{rng.integers(number + 1)}", "embedding": None})
+    return found
+
+
+def committed_states(items):
+    """states[n]: what is live after n messages, as id -> code, or row while rows wait."""
+    states, live, rows = [({}, 0)], {}, 0
+    for item in items:
+        live = dict(live)
+        if item["embedding"] is None:
+            live.pop(item["id"], None)
+        else:
+            live[item["id"]] = np.array(item["embedding"])
+            rows += 1
+        states.append((live, rows))
+    return states
+
+
+@pytest.mark.slow
+def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server, tmp_path):
+    rows, folder = mixture(6000, dtype=np.float64), tmp_path / "job"
+    items = messages(rows, np.random.default_rng(0))
+    queries = rows[:50] + 0.01
+    np.save(tmp_path / "q.npy", queries)
+    name = nats_server.new([json.dumps(one).encode() for one in items[:100]])
+    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--ids", "id", "--follow"]
+    command += ["--commit-seconds", 0.05, "--commit-rows", 300, "--out", folder]
+    answers = []
+
+    def search():
+        while JobFolder(folder).checkpoint() is None or not JobFolder(folder).checkpoint().offset:
+            time.sleep(0.05)
+        work = [sys.executable, "-c", SEARCHER, folder, tmp_path / "q.npy", SEARCHES]
+        process = subprocess.Popen([*map(str, work)], stdout=subprocess.PIPE, text=True)
+        answers.append(json.loads(process.stdout.readline()))  # while rows wait for landmarks
+        step = -(-len(items) // 60)
+        for start in range(100, len(items), step):
+            part = items[start : start + step]
+            nats_server.publish(name, [json.dumps(one).encode() for one in part])
+            time.sleep(0.1)
+        answers.extend(map(json.loads, process.communicate()[0].splitlines()))
+        assert process.returncode == 0
+
+    assert jobs.during(command, search, stop=True) == 0, jobs.said
+    assert len(answers) == SEARCHES
+    coder = sb.load(folder / "coders.safetensors").newest
+    states = committed_states(items)
+    asked = coder.encode(queries).unpack()
+    seen = set()
+    for query, counts, ids, distances in answers:
+        read = counts["rows"] + counts["removed"]
+        live, learned = states[read]
+        assert learned == counts["rows"]
+        seen.add(read)
+        if learned < GATHERED:
+            far = {key: np.linalg.norm(row - queries[query]) for key, row in live.items()}
+        else:
+            codes = coder.encode(np.array(list(live.values()))).unpack()
+            far = dict(zip(live, (codes != asked[query]).sum(axis=1)))
+        nearest = sorted(far.values())[:5]
+        assert distances == pytest.approx(nearest)
+        assert [far[key] for key in ids] == pytest.approx(nearest)
+        assert len(set(ids)) == len(ids)
+    assert len(seen) > 10  # it went on meanwhile
+    assert min(seen) < GATHERED < max(seen)
+
+
+@pytest.mark.slow
+def test_queries_are_encoded_by_a_job_that_runs(jobs, mixture, nats_server, tmp_path, committed):
+    rows = mixture(600)
+    name = nats_server.new([json.dumps(row).encode() for row in rows.tolist()])
+    np.save(tmp_path / "q.npy", rows[:2])
+    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--follow"]
+    command += [
+        "--commit-seconds",
+        0.2,
+        "--to",
+        tmp_path / "codes.jsonl",
+        "--out",
+        tmp_path / "job",
+    ]
+    lines = []
+
+    def ask():
+        committed(tmp_path / "job", 600)
+        program = "from streambits.cli.app import main; main()"
+        encode = [sys.executable, "-c", program, "encode", tmp_path / "job", tmp_path / "q.npy"]
+        done = subprocess.run([*map(str, encode)], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        lines.extend(map(json.loads, done.stdout.splitlines()))
+
+    assert jobs.during(command, ask, stop=True) == 0, jobs.said
+    codes = sb.load(tmp_path / "job" / "model.safetensors").last_coder.encode(rows[:2])
+    assert [bytes.fromhex(line["code"]) for line in lines] == [bytes(c) for c in codes.packed]
+
+
+def test_a_job_stopped_while_its_first_rows_wait(jobs, mixture, nats_server, tmp_path, committed):
+    rows = mixture(300)
+    name = nats_server.new([json.dumps(row).encode() for row in rows[:100].tolist()])
+    folder = tmp_path / "job"
+    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--out", folder]
+    follow = [*command, "--follow", "--commit-seconds", 0.1, "--metrics-port", 0]
+    assert jobs.during(follow, lambda: committed(folder, 100), stop=True) == 0, jobs.said
+    assert "Traceback" not in jobs.said
+    assert "100 of them wait for landmarks" in jobs.said
+    assert sb.open(folder).search(rows[:1], 1).ids.tolist() == [[1]]
+    nats_server.publish(name, [json.dumps(row).encode() for row in rows[100:].tolist()])
+    jobs.whole(command)
+    assert len(sb.open(folder)) == 300
