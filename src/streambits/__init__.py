@@ -21,6 +21,7 @@ from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
 from streambits.scoring import Asymmetric
 from streambits.storage import load, save
+from streambits.stream_index import StreamIndex
 from streambits.tune import tune
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "Hits",
     "Learner",
     "Settings",
+    "StreamIndex",
     "bandwidth",
     "checks",
     "describe",

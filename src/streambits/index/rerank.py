@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Ids, as_choice, as_count, as_rows, double, to_numpy
+from streambits._arrays import Ids, as_choice, as_count, as_ids, as_rows, double, to_numpy
 from streambits.errors import InputError
-from streambits.index.hits import Hits
+from streambits.index.hits import Hits, no_hits
 from streambits.index.keys import numbers_of
 from streambits.kernels.decode import METRICS
 
@@ -76,6 +76,42 @@ def true_distances(vectors: Rows, query: Rows, metric: str) -> Rows:
     lengths = np.sqrt((vectors**2).sum(axis=1)) * np.sqrt((query**2).sum())
     cosines = np.divide(products, lengths, out=np.zeros(len(vectors)), where=lengths > 0)
     return np.asarray(np.clip(1 - cosines, 0, 2))
+
+
+def nearest_rows(
+    queries: Any, ids: Ids, rows: Any, k: int, metric: str, *, allow: Any = None
+) -> Hits:
+    """Find the nearest rows of each query by true distances, without codes.
+
+    Parameters
+    ----------
+    queries
+        (q, d) checked rows.
+    ids, rows
+        (n,) and (n, d) what is searched; rows may be None if there are none.
+    k
+        Number of hits per query.
+    metric
+        What distances are, as for `HammingIndex.search`.
+    allow
+        Ids to choose from.
+
+    Returns
+    -------
+    Hits
+        Equal distances in the order of ids.
+    """
+    asked = to_numpy(double(queries))
+    here = np.ones(len(ids), np.bool_) if allow is None else np.isin(ids, as_ids(allow, "allow"))
+    ids = ids[here]
+    if not len(ids):
+        return no_hits(len(asked), np.float64)
+    held, numbers = np.asarray(rows)[here].astype(np.float64), numbers_of(ids)
+    far = [true_distances(held, query, metric) for query in asked]
+    order = [np.lexsort((numbers, each))[: as_count(k, "k")] for each in far]
+    nearest = np.array(order, np.intp).reshape(len(asked), -1)
+    distances = np.array(far).reshape(len(asked), -1)
+    return Hits(ids[nearest], np.take_along_axis(distances, nearest, axis=1))
 
 
 def as_look_up(rows: Any, name: str) -> Callable[[Ids], Any]:

@@ -82,6 +82,11 @@ class Snapshot:
                 f"{kinds[own]}, or use another index for {kinds[other]}"
             )
 
+    @property
+    def counts(self) -> dict[int, int]:
+        """The number of codes of each epoch."""
+        return {epoch: sum(map(len, parts)) for epoch, parts in self._epochs.items()}
+
     def numbers(self, epoch: int) -> Numbers:
         """The numbers of the ids of an epoch, ascending."""
         found = [segment.store.ids for segment in self._epochs[epoch]]

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Ids, as_count, as_ids, as_rows, double, to_numpy
+from streambits._arrays import Ids, as_rows
 from streambits.epochs.coder_set import AUTO, CoderSet, uses_real
 from streambits.errors import ChangedError, EpochError, InputError, ReachError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.queries import last_of_each
-from streambits.index.rerank import true_distances
+from streambits.index.rerank import nearest_rows
 from streambits.io.codes import code_format, open_codes
 from streambits.io.protocols import Source
 from streambits.jobs.folder import JobFolder
@@ -403,14 +403,9 @@ class WaitingRows(_Answering):
     ) -> Hits:
         """Find the nearest rows of each row, by true distances; options of codes do not matter."""
         del options
-        asked = to_numpy(double(as_rows(rows, width=self.rows.shape[1], name=name)))
-        here = slice(None) if allow is None else np.isin(self.ids, as_ids(allow))
-        ids, held = self.ids[here], self.rows[here].astype(np.float64)
+        asked = as_rows(rows, width=self.rows.shape[1], name=name)
         metric = ranking.metric or self.metric
-        far = [true_distances(held, query, metric) for query in asked]
-        order = [np.lexsort((ids, each))[: as_count(k, "k")] for each in far]
-        nearest = np.array(order, np.intp).reshape(len(asked), -1)
-        return Hits(ids[nearest], np.take_along_axis(np.array(far), nearest, axis=1))
+        return nearest_rows(asked, self.ids, self.rows, k, metric, allow=allow)
 
     def within(self, rows: NDArray[Any], radius: int, *, name: str = "the queries") -> list[Hits]:
         """Refuse: there are no bits to count."""

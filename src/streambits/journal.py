@@ -1,0 +1,222 @@
+"""Journal: changes in a file, one record behind the other, each whole or not there.
+
+A record is a head of 48 bytes (magic, sequence number, length, digest of the body, checksum of the
+head) and a body: a line of JSON, then the ids and the rows as they are in memory. What a process
+that was killed has half written is at the end of the file and incomplete; it was never
+acknowledged, and is cut off. Anything else that does not fit its digest is damage.
+"""
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import TEXT, Ids
+from streambits._files import sync_folder
+from streambits.errors import StorageError
+
+MAGIC = b"SBJ1"
+HEAD = struct.Struct("<4sQQ16s")  # magic, sequence number, length of the body, digest
+CHECK = struct.Struct("<I")  # checksum of the head
+SIZE = HEAD.size + CHECK.size
+NOTHING: NDArray[Any] = np.empty((0, 0), np.float32)
+
+
+class Record(NamedTuple):
+    """A change.
+
+    Attributes
+    ----------
+    kind : str
+        What is done.
+    ids : array of shape (n,), int64 or texts
+    rows : array of shape (n, d), float32 or float64
+    note : JSON value, optional
+        What is to be remembered with the change, such as where its source continues.
+    """
+
+    kind: str
+    ids: Ids
+    rows: NDArray[Any] = NOTHING
+    note: Any = None
+
+    def encoded(self) -> bytes:
+        """As bytes, for `decoded`."""
+        texts = self.ids.dtype.kind == "T"
+        names = [text.encode() for text in self.ids.tolist()] if texts else []
+        head = {
+            "kind": self.kind,
+            "ids": [len(name) for name in names] if texts else len(self.ids),
+            "dtype": self.rows.dtype.newbyteorder("<").str,
+            "shape": list(self.rows.shape),
+            "note": self.note,
+        }
+        ids = b"".join(names) if texts else self.ids.astype("<i8").tobytes()
+        return b"".join([json.dumps(head).encode(), b"\n", ids, self.rows.tobytes()])
+
+    @classmethod
+    def decoded(cls, body: bytes) -> "Record":
+        """What `encoded` made bytes of."""
+        line, _, content = body.partition(b"\n")
+        head = json.loads(line)
+        if isinstance(head["ids"], list):
+            ends = np.cumsum([0, *head["ids"]]).tolist()
+            pairs = pairwise(ends)
+            ids: Ids = np.array([content[i:j].decode() for i, j in pairs], TEXT)
+            size = ends[-1]
+        else:
+            size = 8 * head["ids"]
+            ids = np.frombuffer(content[:size], "<i8").astype(np.int64)
+        values = np.frombuffer(content[size:], head["dtype"])
+        rows = values.astype(values.dtype.newbyteorder("=")).reshape(head["shape"])
+        return cls(head["kind"], ids, rows, head["note"])
+
+
+class JournalReader:
+    """The records of a journal that may still grow.
+
+    Parameters
+    ----------
+    path : Path
+    first : int
+        Sequence number of its first record.
+
+    Attributes
+    ----------
+    sequence : int
+        Number of the next record.
+    position : int
+        Where it begins: all before that was read, and is whole.
+    """
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path, self.sequence, self.position = path, first, 0
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records from here on, up to one that is not complete.
+
+        It goes past a record when the next one is asked for: if somebody fails to apply one, that
+        one comes again.
+
+        Raises
+        ------
+        StorageError
+            If a record is damaged; it names the record.
+        """
+        while True:
+            body = self._next()
+            if body is None:
+                return
+            yield Record.decoded(body)
+            self.sequence += 1
+            self.position += SIZE + len(body)
+
+    def _next(self) -> bytes | None:
+        """The body of the next record, if it is complete."""
+        self._file.seek(self.position)
+        head = self._file.read(SIZE)
+        if len(head) < SIZE:
+            return None
+        magic, sequence, length, digest = HEAD.unpack(head[: HEAD.size])
+        whole = CHECK.pack(zlib.crc32(head[: HEAD.size])) == head[HEAD.size :]
+        if not whole or magic != MAGIC or sequence != self.sequence:
+            raise self._damaged("its head is not what was written")
+        body = self._file.read(length)
+        if len(body) < length:
+            return None
+        if _digest(body) != digest:
+            raise self._damaged("its content is not what was written")
+        return body
+
+    def _damaged(self, why: str) -> StorageError:
+        return StorageError(
+            f"{self.path} is damaged in record {self.sequence}, at byte {self.position:,}: {why}. "
+            f"Nothing from there on was applied: restore the file from a copy, or cut it off at "
+            f"that byte to give up what came since"
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Journal:
+    """A journal to write to; what is incomplete at its end is cut off.
+
+    Parameters
+    ----------
+    path : Path
+        It is made if it is missing.
+    position : int
+        Where the last whole record ends.
+    sequence : int
+        Number of the next record.
+    """
+
+    def __init__(self, path: Path, position: int, sequence: int) -> None:
+        self.path, self.position, self.sequence = path, position, sequence
+        self._last = position
+        try:
+            new = not path.exists()
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            if os.fstat(self._file).st_size != position:
+                os.ftruncate(self._file, position)
+                os.fsync(self._file)
+            if new:
+                sync_folder(path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def append(self, record: Record) -> None:
+        """Write a record; when this returns, it is on the disk.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written; then it is not there.
+        """
+        body = record.encoded()
+        head = HEAD.pack(MAGIC, self.sequence, len(body), _digest(body))
+        whole = b"".join([head, CHECK.pack(zlib.crc32(head)), body])
+        try:
+            self._write(whole)
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, self.position)
+            raise self._unwritable(error) from error
+        self._last, self.position = self.position, self.position + len(whole)
+        self.sequence += 1
+
+    def _write(self, content: bytes) -> None:
+        done, view = 0, memoryview(content)
+        while done < len(view):
+            done += os.pwrite(self._file, view[done:], self.position + done)
+
+    def drop_last(self) -> None:
+        """Take the last record back, which could not be applied."""
+        os.ftruncate(self._file, self._last)
+        os.fsync(self._file)
+        self.position, self.sequence = self._last, self.sequence - 1
+
+    def _unwritable(self, error: OSError) -> StorageError:
+        return StorageError(f"{self.path} cannot be written: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()

@@ -1,0 +1,1022 @@
+"""StreamIndex: rows in, answers out, at any moment; in a folder, nothing that was done is lost."""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits import storage
+from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, to_numpy
+from streambits._files import make_folder, replacing, sync_folder
+from streambits._locks import Lock
+from streambits.epochs.coder_set import AUTO, CoderSet
+from streambits.epochs.detector import DriftMeasurement
+from streambits.errors import InputError, StorageError
+from streambits.index import HammingIndex, Hits, rerank
+from streambits.index.keys import Keys, Texts, first, numbers_of
+from streambits.index.rerank import nearest_rows
+from streambits.journal import Journal, JournalReader, Record
+from streambits.methods.settings import Settings
+from streambits.model.batches import RowBatch
+from streambits.model.coder import Coder
+from streambits.model.codes import Codes
+from streambits.model.learner import Learner
+from streambits.online import OnlineEncoder
+from streambits.row_store import RowStore
+
+FORMAT = 1
+CURRENT, LOCK, ROWS = "current.json", "lock", "rows"
+LEARNER, CODERS, INDEX, STATE = "learner", "coders", "index", "state"  # files of a snapshot
+JOURNALLED = 1 << 26  # bytes of a journal, at least, after which a snapshot is due
+AGAIN = 4096  # rows of epochs that are over that are encoded again at a time
+DEAD = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
+
+
+class EpochSummary(NamedTuple):
+    """An epoch of an index.
+
+    Attributes
+    ----------
+    epoch : int
+    rows : int
+        Codes of that epoch that are in the index.
+    current : bool
+        Whether rows that come now are of it.
+    """
+
+    epoch: int
+    rows: int
+    current: bool
+
+
+class StreamIndex:
+    """Vectors that come, change and go, and their nearest neighbours at any moment.
+
+    It holds a learner, the coders of all live epochs and an index of codes: a row that is added is
+    encoded and learned at once, and when the stream has moved, a new epoch begins by itself.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        How the stream is learned, such as the result of `tune`.
+    keep_rows : bool, default False
+        Whether raw rows are kept beside the codes: candidates can then be ranked by their true
+        distances, answers proven, and codes of epochs that are over are made again by the current
+        coder, as many at a time as rows come.
+    **more
+        Settings by keyword, in place of `settings`.
+
+    Notes
+    -----
+    No landmarks are to be chosen: the first `settings.gathered` rows wait until there are enough,
+    and are searched by true distances meanwhile.
+
+    `StreamIndex.open` opens one in a folder. There, every call that has returned survives whatever
+    ends the process: changes are in a journal before they are applied, and now and then all is
+    written to a snapshot. Learning is deterministic, so what is read again from a journal is the
+    same state, bit for bit. One process writes; any number of others read (`read_only=True`), and
+    each of their calls sees the last change that was committed.
+
+    Any number of threads may search while one changes the index: every search sees it as it was at
+    one moment. Changes wait for each other. A call that raises has changed nothing.
+
+    Memory: that of the learner, the coders and the codes; `keep_rows` adds 16 bytes per row, and in
+    memory the rows; in a folder they are in a file that is mapped.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).random((2000, 8), dtype=np.float32)
+    >>> index = StreamIndex(bits=16, refine=4, n_landmarks=50)
+    >>> index.add(rows)
+    >>> index.search(rows[:2], k=1).ids.tolist()
+    [[0], [1]]
+    >>> index.remove([0])
+    1
+    >>> len(index), 0 in index, index.epochs
+    (1999, False, (EpochSummary(epoch=0, rows=1999, current=True),))
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, keep_rows: bool = False, **more: Any
+    ) -> None:
+        if settings is not None and more:
+            raise InputError(f"settings are passed, and {', '.join(more)} too: pass one of them")
+        self.settings = (_settings(more) if settings is None else settings).checked()
+        self.keep_rows = bool(keep_rows)
+        self._begin()
+        self._folder: _Folder | None = None
+
+    def _begin(self) -> None:
+        """Hold nothing."""
+        settings = self.settings
+        self._waiting: dict[Any, NDArray[Any]] = {}
+        self._online: OnlineEncoder | None = None
+        self.coders = CoderSet(seed=settings.seed)
+        self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
+        self.columns: int | None = None
+        self.note: Any = None
+        self.seen = self.removed = 0
+        self._next = 0
+        self._due = 0  # rows that may be encoded again
+        self._rows: RowStore | None = RowStore() if self.keep_rows else None
+        self._changes, self._gate = threading.RLock(), _Gate()
+        self._broken = False
+
+    # In a folder
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        settings: Settings | None = None,
+        *,
+        read_only: bool = False,
+        keep_rows: bool = False,
+        **more: Any,
+    ) -> Self:
+        """Open the index in a folder, or begin one there.
+
+        Parameters
+        ----------
+        folder : str or Path
+        settings, keep_rows, **more
+            As for the constructor, for a new index. One that is there has its own; others than
+            those are refused.
+        read_only : bool, default False
+            Whether to read an index that another process may be writing to. Every call then sees
+            what is committed.
+
+        Returns
+        -------
+        StreamIndex
+
+        Raises
+        ------
+        StorageError
+            If another process writes to it, a file is damaged, or there is nothing to read.
+        InputError
+            If the index that is there has other settings.
+        """
+        path = Path(folder)
+        if not read_only and not (path / CURRENT).exists():
+            return cls._made(path, cls(settings, keep_rows=keep_rows, **more))
+        place = _Folder(path, writes=not read_only)
+        try:
+            self = cls._loaded(place)
+            wanted = {} if settings is None else settings.plain()
+            self._check_same(wanted | more | ({"keep_rows": True} if keep_rows else {}))
+        except BaseException:
+            place.close()
+            raise
+        return self
+
+    @classmethod
+    def _made(cls, path: Path, self: Self) -> Self:
+        _check_empty(path)
+        self._folder = _Folder.new(path)
+        self._snapshot()
+        return self
+
+    @classmethod
+    def _loaded(cls, place: "_Folder") -> Self:
+        """The last snapshot, and what the journal says since."""
+        for _ in range(3):  # a writer may exchange the files meanwhile
+            current = place.current()
+            try:
+                self = cls._from_snapshot(place, current)
+                place.follow(current)
+                break
+            except StorageError:
+                if place.current() == current:
+                    raise
+        self._folder = place
+        self._catch_up()
+        if place.writes:
+            place.begin_writing()
+        return self
+
+    @classmethod
+    def _from_snapshot(cls, place: "_Folder", current: dict[str, Any]) -> Self:
+        folder = place.path / current["snapshot"]
+        held = storage.load(folder / f"{STATE}.safetensors").held
+        self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
+        for name in ("columns", "seen", "removed", "note"):
+            setattr(self, name, held[name])
+        self._next, self._due = held["next"], held["due"]
+        ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
+        self._waiting = dict(zip(ids.tolist(), rows, strict=True))
+        if held["started"]:
+            learner: Learner = storage.load(folder / f"{LEARNER}.safetensors")
+            self.coders = storage.load(folder / f"{CODERS}.safetensors")
+            self.codes = storage.load(folder / f"{INDEX}.safetensors")
+            self._online = OnlineEncoder(learner, refresh=self.settings.refresh)
+            self._online.out_of_reach = held["out_of_reach"]
+        if self._rows is not None:
+            file = place.path / current["rows"]
+            self._rows = RowStore.from_state(held["rows"], file, writes=place.writes)
+        return self
+
+    def _check_same(self, wanted: dict[str, Any]) -> None:
+        held = self.settings.plain() | {"keep_rows": self.keep_rows}
+        for name, value in wanted.items():
+            if name not in held:
+                _settings({name: value})  # or raise
+            if held.get(name) != value and value is not None:
+                raise InputError(
+                    f"{name} is {value!r}, and the index in {self._place()} was begun with "
+                    f"{held.get(name)!r}: leave it out, or begin another one"
+                )
+
+    def _place(self) -> str:
+        return "memory" if self._folder is None else str(self._folder.path)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index to a new or empty folder, from which `open` goes on.
+
+        Parameters
+        ----------
+        folder : str or Path
+
+        Raises
+        ------
+        StorageError
+            If there is something in the folder, or it cannot be written.
+        """
+        path = Path(folder)
+        _check_empty(path)
+        with self._changes:
+            self._follow()
+            place = _Folder.new(path)
+            try:
+                self._write_snapshot(place, compact=True)
+            finally:
+                place.close()
+
+    def close(self) -> None:
+        """Close the files; an index in a folder is not to be used after that."""
+        with self._changes, self._gate.changing():
+            if self._folder is not None:
+                self._folder.close()
+                self._broken = True
+            if self._rows is not None:
+                self._rows.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Changes
+
+    def add(self, rows: Array, ids: Any = None, *, note: Any = None) -> None:
+        """Add rows, or replace those of the same ids; they are learned and encoded at once.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+        ids : array of shape (n,), optional
+            Whole numbers or texts, of one kind in an index; of an id that comes twice, the last
+            row counts. Without them, 0, 1, 2, ... in the order in which rows come.
+        note : JSON value, optional
+            Kept with the change, such as where its source continues: `index.note` is that of the
+            last change that had one.
+
+        Raises
+        ------
+        InputError
+            If rows or ids cannot be used; nothing has changed then.
+        StorageError
+            If the journal cannot be written; nothing has changed then.
+        """
+        checked = to_numpy(as_rows(rows, width=self.columns))
+        named = None if ids is None else self._checked_ids(ids, len(checked))
+        with self._writing():
+            if self.columns is not None:
+                checked = to_numpy(as_rows(checked, width=self.columns))
+            if named is None:
+                named = np.arange(self._next, self._next + len(checked), dtype=np.int64)
+            self._check_ids(named)
+            self._commit(Record("add", named, np.ascontiguousarray(checked), note))
+
+    def remove(self, ids: Any, *, note: Any = None) -> int:
+        """Remove rows.
+
+        Parameters
+        ----------
+        ids : array of shape (n,)
+            Those that are not in the index do not matter.
+        note : JSON value, optional
+            As for `add`.
+
+        Returns
+        -------
+        int
+            How many were there.
+        """
+        named = as_ids(ids)
+        with self._writing():
+            there = self._has(named)
+            gone = np.unique(named[there]) if there.any() else named[:0]
+            if len(gone) or note is not None:
+                self._commit(Record("remove", gone, note=note))
+            return len(gone)
+
+    def renew(self) -> int:
+        """Begin a new epoch now, on landmarks drawn from the sample of all rows.
+
+        Returns
+        -------
+        int
+            The number of the epoch.
+        """
+        with self._writing():
+            if self._online is None:
+                raise InputError(
+                    f"rows wait for landmarks ({len(self._waiting):,} of "
+                    f"{self.settings.gathered:,}): there is no epoch to renew yet"
+                )
+            self._commit(Record("renew", np.empty(0, np.int64)))
+            return self._online.coder.epoch
+
+    def reencode(self) -> int:
+        """Make the codes of all epochs that are over again, by the current coder.
+
+        Returns
+        -------
+        int
+            How many there were.
+
+        Raises
+        ------
+        InputError
+            If raw rows are not kept.
+        """
+        if self._rows is None:
+            raise InputError(
+                "codes are made again from raw rows, which this index does not keep: begin one "
+                "with keep_rows=True"
+            )
+        with self._writing():
+            old = sum(one.rows for one in self.epochs if not one.current)
+            if old:
+                self._commit(Record("reencode", np.empty(0, np.int64)))
+            return old
+
+    def compact(self) -> None:
+        """Leave out of the files what is not needed any more, and empty the journal."""
+        with self._writing():
+            if self._folder is None:
+                if self._rows is not None:
+                    with self._gate.changing():
+                        self._rows.compact(self._live())
+                return
+            self._snapshot(compact=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._changes:
+            if self._folder is not None and not self._folder.writes:
+                raise InputError(f"the index in {self._place()} was opened to be read only")
+            self._check_whole()
+            yield
+
+    def _check_whole(self) -> None:
+        if self._broken:
+            raise StorageError(f"the index in {self._place()} is closed: open it again")
+
+    def _commit(self, record: Record) -> None:
+        """Write a change to the journal, then apply it."""
+        journal = None if self._folder is None else self._folder.journal
+        if self._rows is not None and record.kind == "add":
+            self._rows.write(record.rows)
+        if journal is not None:
+            journal.append(record)
+        try:
+            self._apply(record)
+        except BaseException:
+            if journal is not None:
+                journal.drop_last()
+            raise
+        if journal is not None and journal.position > self._folder.due:  # type: ignore[union-attr]
+            self._snapshot()
+
+    def _apply(self, record: Record) -> None:
+        """Apply a change; whatever raises leaves the index as it was, or closed."""
+        if record.kind == "add":
+            self._add(record.ids, record.rows)
+        elif record.kind == "remove":
+            self._remove(record.ids)
+        elif record.kind == "renew":
+            self._renew()
+        elif record.kind == "reencode":
+            self._encode_again(len(self.codes))
+        else:
+            raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
+        if record.note is not None:
+            self.note = record.note
+
+    def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
+        keys, start = ids, 0
+        if self._online is None:
+            start = self._wait(ids, rows)
+        if start < len(ids):
+            with self._all_or_closed():
+                self._learn(ids[start:], rows[start:])
+        self.columns = rows.shape[1] if len(rows) else self.columns
+        self.seen += len(ids)
+        if keys.dtype.kind == "i" and len(keys):
+            self._next = max(self._next, int(keys.max()) + 1)
+
+    def _wait(self, ids: Ids, rows: NDArray[Any]) -> int:
+        """Let rows wait for landmarks; returns how many do, before the stream begins."""
+        waiting, names = dict(self._waiting), ids.tolist()
+        wanted, done = self.settings.gathered, 0
+        while done < len(names) and len(waiting) < wanted:
+            waiting[names[done]] = rows[done]
+            done += 1
+        if len(waiting) < wanted:
+            with self._gate.changing():
+                self._waiting = waiting
+                self._keep(ids, rows)
+            return done
+        held = _named(list(waiting), ids)
+        batch = RowBatch(held, np.stack(list(waiting.values())))
+        online, found = OnlineEncoder.start(self.settings, [batch])
+        codes = Codes.concat([part.codes for part in found])
+        with self._all_or_closed(), self._gate.changing():
+            self.coders.record(online.coder, batch.rows, codes)
+            self.codes.upsert(codes, held)
+            self._keep(ids[:done], rows[:done])
+            self._waiting, self._online = {}, online
+        return done
+
+    def _learn(self, ids: Ids, rows: NDArray[Any]) -> None:
+        """Encode rows, learn them, and make their codes seen."""
+        online = self._online
+        assert online is not None
+        pieces: list[tuple[Coder, NDArray[Any], Codes]] = []
+        coder, start = online.coder, 0
+        for codes in online.encode(rows):
+            pieces.append((coder, rows[start : start + len(codes)], codes))
+            coder, start = online.coder, start + len(codes)
+        with self._gate.changing():
+            start = 0
+            for coder, some, codes in pieces:
+                self.coders.record(coder, some, codes)
+                self.codes.upsert(codes, ids[start : start + len(codes)])
+                start += len(codes)
+            self._keep(ids, rows)
+            self._retire()
+        self._due += len(ids)
+        if self._due >= AGAIN:
+            self._encode_again(self._due)
+            self._due = 0
+
+    def _keep(self, ids: Ids, rows: NDArray[Any]) -> None:
+        if self._rows is not None:
+            self._rows.put(numbers_of(ids), rows)
+
+    def _retire(self) -> None:
+        """Forget coders of epochs that have no codes any more."""
+        assert self._online is not None
+        live = {*self.codes.epochs, self._online.coder.epoch} & set(self.coders)
+        if live != set(self.coders):
+            self.coders.keep(live)
+
+    def _remove(self, ids: Ids) -> None:
+        with self._gate.changing():
+            if self._online is None:
+                self._waiting = {
+                    k: v for k, v in self._waiting.items() if k not in set(ids.tolist())
+                }
+            elif len(ids):
+                self.codes.remove(ids)
+                self._retire()
+        self.removed += len(ids)
+
+    def _renew(self) -> None:
+        online = self._online
+        assert online is not None
+        with self._all_or_closed():
+            online.learner.renew()
+            online.coder = online.learner.coder()
+
+    def _encode_again(self, most: int) -> None:
+        """Make codes of the oldest epochs again, `most` of them, by the current coder."""
+        online = self._online
+        if self._rows is None or online is None:
+            return
+        coder = online.coder
+        while most > 0 and any(epoch != coder.epoch for epoch in self.codes.epochs):
+            batch = next(iter(self.codes.items(min(most, AGAIN))))
+            rows = self._rows.get(numbers_of(batch.ids))
+            codes = coder.encode(rows, warn=False)
+            with self._all_or_closed(), self._gate.changing():
+                self.coders.record(coder, rows, codes)
+                self.codes.update(codes, batch.ids)
+                self._retire()
+            most -= len(batch.ids)
+
+    @contextmanager
+    def _all_or_closed(self) -> Iterator[None]:
+        """Around what changes several parts: if it fails half way, the index is closed."""
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _checked_ids(self, ids: Any, count: int) -> Ids:
+        named = as_ids(ids)
+        if len(named) != count:
+            raise InputError(f"there are {len(named)} ids for {count} rows: pass one id per row")
+        return named
+
+    def _check_ids(self, ids: Ids) -> None:
+        """Refuse ids of another kind than those that are here, and texts of one hash."""
+        held = next(iter(self._waiting), None)
+        if held is not None and len(ids) and isinstance(held, str) != (ids.dtype.kind == "T"):
+            kinds = (
+                ("texts", "whole numbers") if isinstance(held, str) else ("whole numbers", "texts")
+            )
+            raise InputError(
+                f"the ids of this index are {kinds[0]}, and {first(ids)} is not: pass {kinds[0]}, "
+                f"or use another index for {kinds[1]}"
+            )
+        keys = Keys.of(ids)
+        keys.check_apart()
+        with self.codes.pinned() as snapshot:
+            if len(ids) and len(snapshot):
+                snapshot.has(keys)  # refuses another kind
+                snapshot.check_apart(keys)
+
+    # Reading
+
+    def search(
+        self,
+        rows: Array,
+        k: int = 10,
+        *,
+        allow: Any = None,
+        candidates: int | str | None = None,
+        rerank: int | None = None,
+        exact: Any = None,
+        real: bool | str = AUTO,
+        metric: str | None = None,
+    ) -> Hits:
+        """Find the nearest rows of each query.
+
+        Parameters
+        ----------
+        rows : array of shape (n, d)
+            The queries.
+        k : int, default 10
+        allow : array, optional
+            Ids to choose from.
+        candidates : int or "all", optional
+            Of codes with a refinement, how many of each epoch are ranked by what they decode to.
+        rerank : int, optional
+            So many hits are ranked again by their raw rows, which must be kept.
+        exact : True, array or callable, optional
+            Prove the true nearest, of codes that are `certified`: True by the rows that are kept;
+            or where the rows are, as for `HammingIndex.search`.
+        real, metric
+            As for `CoderSet.search`.
+
+        Returns
+        -------
+        Hits
+            While rows wait for landmarks, by true distances.
+        """
+        self._follow()
+        k = as_count(k, "k")
+        with self._gate.reading():
+            self._check_whole()
+            asked = as_rows(rows, width=self.columns, name="queries")
+            if self._online is None:
+                return self._search_waiting(asked, k, allow, metric)
+            options: dict[str, Any] = {"allow": allow, "candidates": candidates, "metric": metric}
+            if exact is not None and exact is not False:
+                options["exact"] = self._look_up("exact") if exact is True else exact
+            options = {name: value for name, value in options.items() if value is not None}
+            if rerank is None:
+                return self.coders.search(self.codes, asked, k, real=real, **options)
+            look_up, wide = self._look_up("rerank"), max(k, as_count(rerank, "rerank"))
+            found = self.coders.search(self.codes, asked, wide, real=real, **options)
+            return _reranked(found, asked, look_up, k, metric or self.settings.metric)
+
+    def _search_waiting(self, asked: Array, k: int, allow: Any, metric: str | None) -> Hits:
+        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        rows = np.stack(list(self._waiting.values())) if self._waiting else None
+        return nearest_rows(asked, ids, rows, k, metric or self.settings.metric, allow=allow)
+
+    def _look_up(self, name: str) -> Callable[[Ids], NDArray[Any]]:
+        if self._rows is None:
+            raise InputError(
+                f"{name} needs raw rows, and this index does not keep them: begin one with "
+                f"keep_rows=True"
+            )
+        return self.rows
+
+    def rows(self, ids: Any) -> NDArray[Any]:
+        """Return the raw rows (n, d) of ids.
+
+        Raises
+        ------
+        InputError
+            If rows are not kept, or an id is not in the index.
+        """
+        named = as_ids(ids)
+        missing = ~self._has(named)
+        if missing.any():
+            raise InputError(f"the id {first(named[missing])} is not in the index")
+        if self._online is None:
+            return np.stack([self._waiting[name] for name in named.tolist()])
+        if self._rows is None:
+            self._look_up("rows")
+        assert self._rows is not None
+        return self._rows.get(numbers_of(named))
+
+    def _has(self, ids: Ids) -> NDArray[np.bool_]:
+        if self._online is None:
+            return np.array([name in self._waiting for name in ids.tolist()], np.bool_)
+        if not len(self.codes) or not len(ids):
+            return np.zeros(len(ids), np.bool_)
+        return self.codes.has(ids)
+
+    def encode(self, rows: Array) -> Codes:
+        """Encode rows by the current coder, without adding them."""
+        self._follow()
+        with self._gate.reading():
+            if self._online is None:
+                raise InputError(f"there is no coder yet: {len(self)} rows wait for landmarks")
+            return self._online.coder.encode(rows)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for landmarks."""
+        return len(self._waiting)
+
+    @property
+    def learner(self) -> Learner | None:
+        """What learns; None while rows wait for landmarks."""
+        return None if self._online is None else self._online.learner
+
+    @property
+    def epochs(self) -> tuple[EpochSummary, ...]:
+        """The epochs of the codes, the oldest first."""
+        self._follow()
+        with self._gate.reading():
+            if self._online is None:
+                return ()
+            current = self._online.coder.epoch
+            with self.codes.pinned() as held:
+                counts = {epoch: count for epoch, count in held.counts.items() if count}
+            numbers = sorted({*counts, current})
+            return tuple(EpochSummary(n, counts.get(n, 0), n == current) for n in numbers)
+
+    @property
+    def drift(self) -> tuple[DriftMeasurement, ...]:
+        """The latest measurements of the drift monitor."""
+        self._follow()
+        return () if self._online is None else self._online.learner.drift
+
+    @property
+    def out_of_reach(self) -> int:
+        """Rows so far that were out of reach of every landmark of their time."""
+        return 0 if self._online is None else self._online.out_of_reach
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; rows in a file are not counted."""
+        waiting = sum(row.nbytes for row in self._waiting.values())
+        learned = 0 if self._online is None else self._online.learner.nbytes
+        kept = 0 if self._rows is None else self._rows.nbytes
+        return waiting + learned + self.coders.nbytes + self.codes.nbytes + kept
+
+    def __len__(self) -> int:
+        self._follow()
+        return len(self._waiting) if self._online is None else len(self.codes)
+
+    def __contains__(self, value: object) -> bool:
+        self._follow()
+        return value in (self._waiting if self._online is None else self.codes)
+
+    def __repr__(self) -> str:
+        where = "" if self._folder is None else f", {self._folder.path}"
+        return f"StreamIndex({len(self)} rows, {self.settings}{where})"
+
+    # Keeping
+
+    def _follow(self) -> None:
+        """In a reader, apply what was committed since."""
+        if self._folder is not None and not self._folder.writes:
+            with self._changes:
+                self._check_whole()
+                self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Apply the records of the journal that are new."""
+        place = self._folder
+        assert place is not None
+        while True:
+            try:
+                for record in place.reader.read():
+                    if self._rows is not None and place.writes and record.kind == "add":
+                        self._rows.write(record.rows)  # the file may not be on the disk
+                    self._apply(record)
+            except InputError:  # it was never acknowledged: its writer drops it, or will
+                return
+            if place.writes or not place.moved_on():
+                return
+            if not place.follow_next(self._rows):
+                again = type(self)._loaded(place)
+                self.__dict__.update(again.__dict__)
+                return
+
+    def _live(self) -> NDArray[np.int64]:
+        """Numbers of the ids that are here."""
+        if self._online is None:
+            return numbers_of(_named(list(self._waiting), np.empty(0, np.int64)))
+        with self.codes.pinned() as held:
+            found = [held.numbers(epoch) for epoch in held.epochs]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def _snapshot(self, *, compact: bool = False) -> None:
+        assert self._folder is not None
+        self._write_snapshot(self._folder, compact=compact)
+
+    def _write_snapshot(self, place: "_Folder", *, compact: bool) -> None:
+        """Write all that is held, then make it the folder's current state."""
+        rows = self._rows
+        name = f"snapshot-{place.sequence:012}"
+        folder = place.path / f".{name}.new"
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        rows_file = None
+        if rows is not None:
+            crowded = len(rows) > DEAD * len(self) + AGAIN
+            if compact or crowded or rows.path is None or rows.path.parent != place.path:
+                new = rows.written(place.path / f"{ROWS}-{place.sequence:012}", self._live())
+                if place is self._folder:
+                    with self._gate.changing():
+                        rows.close()
+                        self._rows = new
+                rows = new
+            rows.sync()
+            rows_file = rows.path.name  # type: ignore[union-attr]
+        held = _Held(self._state(rows))
+        storage.save(held, folder / f"{STATE}.safetensors", private=True)
+        if self._online is not None:
+            storage.save(self._online.learner, folder / f"{LEARNER}.safetensors", private=True)
+            storage.save(self.coders, folder / f"{CODERS}.safetensors", private=True)
+            storage.save(self.codes, folder / f"{INDEX}.safetensors", private=True)
+        if rows is not None and place is not self._folder:
+            rows.close()
+        place.publish(folder, name, rows_file)
+
+    def _state(self, rows: RowStore | None) -> dict[str, Any]:
+        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        empty = np.empty((0, self.columns or 0), np.float32)
+        return {
+            "settings": self.settings.plain(),
+            "keep_rows": self.keep_rows,
+            "columns": self.columns,
+            "seen": self.seen,
+            "removed": self.removed,
+            "note": json.loads(json.dumps(self.note)),
+            "next": self._next,
+            "due": self._due,
+            "waiting_ids": _ids_state(ids),
+            "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
+            "started": self._online is not None,
+            "out_of_reach": self.out_of_reach,
+            "rows": None if rows is None else rows.state(),
+        }
+
+
+class _Held:
+    """What a snapshot holds beside learner, coders and codes."""
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self.held = held
+
+    def state(self) -> dict[str, Any]:
+        return self.held | {"note": json.dumps(self.held["note"])}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(state | {"note": json.loads(state["note"])})
+
+
+storage.register(_Held, model=True)
+
+
+class _Folder:
+    """The folder of an index: the files of its current state, and the journal since.
+
+    path: Path; writes: whether this process is the one that writes.
+    """
+
+    def __init__(self, path: Path, *, writes: bool) -> None:
+        self.path, self.writes = path, writes
+        self._lock = Lock(path / LOCK, f"writes to the index in {path}", _BUSY) if writes else None
+        self.reader: JournalReader
+        self._journal: Journal | None = None
+        self._current: dict[str, Any] = {}
+
+    @classmethod
+    def new(cls, path: Path) -> Self:
+        make_folder(path)
+        return cls(path, writes=True)
+
+    @property
+    def journal(self) -> Journal:
+        assert self._journal is not None
+        return self._journal
+
+    @property
+    def sequence(self) -> int:
+        """Number of the next change."""
+        return 0 if self._journal is None else self._journal.sequence
+
+    @property
+    def due(self) -> int:
+        """Bytes of the journal after which a snapshot is due: as many as one has."""
+        return max(JOURNALLED, int(self._current["bytes"]))
+
+    def current(self) -> dict[str, Any]:
+        """The names of the files that count."""
+        path = self.path / CURRENT
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise StorageError(f"there is no index in {self.path}") from None
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{path} cannot be read: {error}") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise StorageError(
+                f"{path} is not of format {FORMAT}, which this version of streambits reads"
+            )
+        return found
+
+    def follow(self, current: dict[str, Any]) -> None:
+        """Read the journal of a state from its beginning."""
+        reader = JournalReader(self.path / current["journal"], current["sequence"])
+        if hasattr(self, "reader"):
+            self.reader.close()
+        self.reader, self._current = reader, current
+
+    def moved_on(self) -> bool:
+        """Whether there is a newer state than the one that is followed."""
+        return self.current() != self._current
+
+    def follow_next(self, rows: RowStore | None) -> bool:
+        """Go on with the next journal, if nothing was missed."""
+        current = self.current()
+        kept = rows is None or (rows.path is not None and rows.path.name == current["rows"])
+        if current["sequence"] != self.reader.sequence or not kept:
+            return False
+        try:
+            self.follow(current)
+        except StorageError:
+            return False
+        return True
+
+    def begin_writing(self) -> None:
+        """Go on behind the last whole record."""
+        reader = self.reader
+        self._journal = Journal(reader.path, reader.position, reader.sequence)
+        self._tidy()
+
+    def publish(self, folder: Path, name: str, rows: str | None) -> None:
+        """Make a snapshot the current state, with an empty journal."""
+        if self._lock is not None:
+            self._lock.check()
+        target, sequence = self.path / name, self.sequence
+        journal = self.path / f"journal-{sequence:012}"
+        if target.exists():  # of the same changes, as after `compact`
+            target = self.path / f"{name}-{self._current.get('number', 0) + 1}"
+            journal = self.path / f"{journal.name}-{self._current.get('number', 0) + 1}"
+        sync_folder(folder)
+        folder.rename(target)
+        new = Journal(journal, 0, sequence)
+        size = sum(file.stat().st_size for file in target.iterdir())
+        self._current = {
+            "format": FORMAT,
+            "number": self._current.get("number", 0) + 1,
+            "sequence": sequence,
+            "snapshot": target.name,
+            "journal": journal.name,
+            "rows": rows,
+            "bytes": size,
+        }
+        with replacing(self.path / CURRENT, private=True) as file:
+            file.write(json.dumps(self._current, indent=1).encode() + b"\n")
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = new
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove what no current state needs; readers that have it open can go on reading it."""
+        kept = {self._current[name] for name in ("snapshot", "journal", "rows")}
+        for path in self.path.iterdir():
+            ours = path.name.lstrip(".").startswith(("snapshot-", "journal-", f"{ROWS}-"))
+            if ours and path.name not in kept:
+                with suppress(OSError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        if hasattr(self, "reader"):
+            self.reader.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+_BUSY = "wait until it is done, stop it, or open the index with read_only=True"
+
+
+class _Gate:
+    """Many read, or one changes; who waits to change goes first."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._readers = self._waiting = 0
+        self._changer: int | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._condition:
+            while self._changer not in (None, threading.get_ident()) or self._waiting:
+                self._condition.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._readers -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        with self._condition:
+            self._waiting += 1
+            while self._readers or self._changer is not None:
+                self._condition.wait()
+            self._waiting -= 1
+            self._changer = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._changer = None
+                self._condition.notify_all()
+
+
+def _settings(more: dict[str, Any]) -> Settings:
+    try:
+        return Settings(**more)
+    except TypeError as error:
+        known = ", ".join(sorted(Settings().plain()))
+        raise InputError(f"{error}; settings are {known}") from None
+
+
+def _check_empty(path: Path) -> None:
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StorageError(f"{path} is not an empty folder: choose another place for the index")
+
+
+def _named(names: list[Any], like: Ids) -> Ids:
+    """Ids from plain values."""
+    texts = isinstance(names[0], str) if names else like.dtype.kind == "T"
+    return np.array(names, TEXT if texts else np.int64)
+
+
+def _ids_state(ids: Ids) -> dict[str, Any]:
+    if ids.dtype.kind != "T":
+        return {"numbers": ids}
+    texts = Texts.of(ids)
+    return {"content": texts.content, "ends": texts.ends}
+
+
+def _ids_of(state: dict[str, Any]) -> Ids:
+    if "numbers" in state:
+        return np.asarray(state["numbers"])
+    return Texts(state["content"], state["ends"]).strings()
+
+
+def _reranked(
+    hits: Hits, asked: Array, look_up: Callable[[Ids], NDArray[Any]], k: int, metric: str
+) -> Hits:
+    return rerank(hits, to_numpy(asked), look_up, k, metric=metric)
