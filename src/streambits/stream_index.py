@@ -123,7 +123,6 @@ class StreamIndex:
         self.note: Any = None
         self.seen = self.removed = 0
         self._next = 0
-        self._due = 0  # rows that may be encoded again
         self._rows: RowStore | None = RowStore() if self.keep_rows else None
         self._changes, self._gate = threading.RLock(), _Gate()
         self._broken = False
@@ -208,7 +207,7 @@ class StreamIndex:
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, name, held[name])
-        self._next, self._due = held["next"], held["due"]
+        self._next = held["next"]
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -295,6 +294,8 @@ class StreamIndex:
         StorageError
             If the journal cannot be written; nothing has changed then.
         """
+        if getattr(rows, "shape", (1,))[0] == 0:
+            return
         checked = to_numpy(as_rows(rows, width=self.columns))
         named = None if ids is None else self._checked_ids(ids, len(checked))
         with self._writing():
@@ -459,6 +460,16 @@ class StreamIndex:
 
     def _learn(self, ids: Ids, rows: NDArray[Any]) -> None:
         """Encode rows, learn them, and make their codes seen."""
+        assert self._online is not None
+        while len(ids):
+            left = AGAIN - self._online.learner.seen % AGAIN  # the same for any batches
+            step = left if self.keep_rows else len(ids)
+            self._encode(ids[:step], rows[:step])
+            if self.keep_rows and step <= len(ids):
+                self._encode_again(AGAIN)
+            ids, rows = ids[step:], rows[step:]
+
+    def _encode(self, ids: Ids, rows: NDArray[Any]) -> None:
         online = self._online
         assert online is not None
         pieces: list[tuple[Coder, NDArray[Any], Codes]] = []
@@ -474,10 +485,6 @@ class StreamIndex:
                 start += len(codes)
             self._keep(ids, rows)
             self._retire()
-        self._due += len(ids)
-        if self._due >= AGAIN:
-            self._encode_again(self._due)
-            self._due = 0
 
     def _keep(self, ids: Ids, rows: NDArray[Any]) -> None:
         if self._rows is not None:
@@ -793,7 +800,6 @@ class StreamIndex:
             "removed": self.removed,
             "note": json.loads(json.dumps(self.note)),
             "next": self._next,
-            "due": self._due,
             "waiting_ids": _ids_state(ids),
             "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
             "started": self._online is not None,
