@@ -12,7 +12,7 @@ from streambits._threads import ordered_map
 from streambits.errors import InputError
 from streambits.features import GaussianAffinity, Linear
 from streambits.methods.method import BITS
-from streambits.model.codes import Codes, as_bits
+from streambits.model.codes import as_bits
 from streambits.model.projection import whiten
 from streambits.model.rotations import itq_steps, random_rotation
 from streambits.model.sampling import reservoir
@@ -30,6 +30,9 @@ WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by it
 NOTHING = 1e-11  # share of the strongest energy below which a row's direction is but rounding
 LONGEST = 128  # bits of the codes that are compared at most
 FITTED, STEPS = 1000, 320  # rows to which rotations are fitted, and steps for one bit
+LEVELS = (
+    2.0**16
+)  # to which values of queries are rounded: sums of them are exact in single precision
 TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
 
 Values = NDArray[np.float32]
@@ -137,15 +140,15 @@ def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int)
     kernel, (linear, near) = ordered_map(
         _call,
         (
-            lambda: _codes(affinities, bits, 0.5, seed, sketch),
-            lambda: (_codes(flat, bits, 0.0, seed), _nearest(flat)),
+            lambda: _values(affinities, bits, 0.5, seed, sketch),
+            lambda: (_values(flat, bits, 0.0, seed), _nearest(flat)),
         ),
     )
     if not linear:
         return Choice("ssbc", None, None, f"the rows have fewer than {bits} linear directions")
     if not kernel:
         return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
-    found = list(ordered_map(lambda codes: _recall(codes, near), [*kernel, *linear]))
+    found = list(ordered_map(lambda values: _recall(values, near), [*kernel, *linear]))
     return _judged(float(np.mean(found[: len(kernel)])), float(np.mean(found[len(kernel) :])))
 
 
@@ -181,10 +184,10 @@ def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
     return np.concatenate(found), sketch
 
 
-def _codes(
+def _values(
     features: Values, bits: int, whitening: float, seed: int, sketch: Gram | None = None
-) -> list[Codes]:
-    """Codes of the rows by several rotations; none where there are too few directions."""
+) -> list[Values]:
+    """The real values behind codes, by several rotations; none where directions are too few."""
     try:
         directions, mean = _directions(features, bits, sketch)
     except InputError:
@@ -194,11 +197,11 @@ def _codes(
     return [_rotated(values, seed + turn) for turn in range(max(1, TURNS // bits))]
 
 
-def _rotated(values: Values, seed: int) -> Codes:
+def _rotated(values: Values, seed: int) -> Values:
     bits = values.shape[1]
     start = random_rotation(bits, values, seed)
     *_, rotation = itq_steps(values[:FITTED], start, max(2, STEPS // bits))
-    return Codes.from_bits(values @ rotation > 0)
+    return np.asarray(values @ rotation, np.float32)
 
 
 def _directions(
@@ -253,18 +256,26 @@ def _nearest(rows: Values) -> NDArray[np.intp]:
     return found
 
 
-def _recall(codes: Codes, near: NDArray[np.intp]) -> float:
-    """Recall with these codes, a mean over queries and depths of search."""
+def _recall(values: Values, near: NDArray[np.intp]) -> float:
+    """Recall of the signs of these values by real-valued queries, over queries and depths."""
+    asked, signs = _levels(values[: len(near)]), np.where(values > 0, -1, 1).astype(np.float32)
     found = 0.0
     for first in range(0, len(near), STEP):
         some = np.arange(first, min(first + STEP, len(near)))
-        distances = codes[some].hamming(codes).astype(np.uint8)  # LONGEST fits
-        distances[some - first, some] = 255  # a row is not its own neighbour
+        distances = asked[some] @ signs.T
+        distances[some - first, some] = np.inf  # a row is not its own neighbour
         found += sum(_found(distances, places) for places in near[some].T)
     return found / near.size
 
 
-def _found(distances: NDArray[np.uint8], places: NDArray[np.intp]) -> float:
+def _levels(values: Values) -> Values:
+    """The values of each query as whole numbers, of which sums do not depend on their order."""
+    most = np.abs(values).max(axis=1, keepdims=True)
+    levels: Values = np.rint(values * (LEVELS / np.maximum(most, np.finfo(np.float32).tiny)))
+    return levels
+
+
+def _found(distances: Values, places: NDArray[np.intp]) -> float:
     """How many of the rows at these places are among the first answers, a mean over depths."""
     own = np.take_along_axis(distances, places[:, None], axis=1)
     closer = (distances < own).sum(axis=1, dtype=np.uint16)
