@@ -4,7 +4,7 @@
         [--data sift low_rank ...] [--rows embeddings.npz ...] [--cost]
 
 The way of a newcomer: `Settings(bits, refine=...)`, `encode_online`, and `CoderSet.search` as it is
-by default, with real-valued queries. Rows are in random order, at most 30,000 of them, and 1,000
+by default, with real-valued queries. Rows are in random order, at most 20,000 of them, and 1,000
 queries are held out. R10@10 is the share of the true ten nearest among the first ten answers; the
 shortfall is that of the better method less that of "auto", whose codes are those of the method that
 it has chosen. A line has means over the seeds, and the largest shortfall of them.
@@ -29,7 +29,7 @@ import streambits as sb
 from paper import datasets
 from streambits.methods.choose import choose_features
 
-QUERIES, MOST, K, BATCH = 1000, 30000, 10, 1000
+QUERIES, MOST, K, BATCH = 1000, 20000, 10, 1000
 LEARNED, TIMES = 20000, 3
 METHODS = ("ssbc", "linear")
 Rows = NDArray[np.float32]

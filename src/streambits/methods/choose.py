@@ -23,17 +23,16 @@ LEAST = 200  # rows below which nothing is measured
 ROWS, QUERIES = 2500, 600  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
 MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
-DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
+REFINED = -0.06  # the same for refined codes: linear ones may find less, as they decode better
+DEPTHS = (1, 2, 4, 8)  # numbers of answers in which they are looked for
 BLOCK, STEP = 625, 200  # rows whose features, and queries whose answers are found at a time
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by iteration, and how
 NOTHING = 1e-11  # share of the strongest energy below which a row's direction is but rounding
 LONGEST = 128  # bits of the codes that are compared at most
 FITTED, STEPS = 1000, 320  # rows to which rotations are fitted, and steps for one bit
-LEVELS = (
-    2.0**16
-)  # to which values of queries are rounded: sums of them are exact in single precision
-TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
+LEVELS = 2.0**16  # of the values of a query: sums of these whole numbers are exact
+TURNS, MOST_TURNS = 64, 10  # rotations for one bit, and at most: one of short codes may be lucky
 
 Values = NDArray[np.float32]
 
@@ -46,8 +45,8 @@ class Choice(NamedTuple):
     method : {"ssbc", "linear"}
         Kernel or linear features.
     ssbc, linear : float or None
-        The recall of both: the share of the true 3 nearest rows among the first answers, as a mean
-        over 1, 2, 4, ... 64 answers. None where it was not measured.
+        The recall of both by real-valued queries: the share of the true 3 nearest rows among the
+        first answers, as a mean over 1, 2, 4 and 8 answers. None where it was not measured.
     reason : str
         A sentence for people.
     """
@@ -63,6 +62,7 @@ def choose_features(
     bits: int = BITS,
     *,
     n_landmarks: int = 500,
+    refine: int = 0,
     seed: int | np.random.Generator = 0,
 ) -> Choice:
     """Choose between kernel features (`ssbc`) and linear ones (`linear`) for rows like these.
@@ -75,6 +75,8 @@ def choose_features(
         Length of the codes.
     n_landmarks : int, default 500
         Number of landmarks that ssbc will have.
+    refine : int, default 0
+        Bytes of the refinement that the codes will have, if any.
     seed : int or Generator, default 0
         The landmarks are those that `Settings.learner` draws with this seed.
 
@@ -85,13 +87,15 @@ def choose_features(
     Notes
     -----
     Both kinds of codes are fitted to rows that are not landmarks, at most 2,500, in a shorter way
-    than a learner's, and 600 of these rows search the others. Their 3 nearest there are about as
-    far away as the 100 nearest among 80,000 rows, and the first 3 answers are as large a share as
-    the first 100. Recall at a single depth is uncertain, and may be near 1 for both; the mean over
-    depths from 1 to 64 tells best which features have the better recall in the whole stream.
+    than a learner's, and 600 of these rows search the others as `CoderSet.search` does by default:
+    a query keeps its real values, and a bit that differs costs as much as its value. Recall at a
+    single depth is uncertain; the mean over few answers, from 1 to 8, tells best which features
+    have the better recall among the first ten of a whole stream.
 
-    Linear features are recommended where they find clearly more: kernel ones are the paper's, and
-    follow a stream that moves. Codes of more than 128 bits are judged by their first 128.
+    Linear features are recommended where they find more: kernel ones are the paper's, and follow a
+    stream that moves. With a refinement they are recommended unless kernel ones find clearly more,
+    by 0.06: bits then find candidates only, and those of linear features leave less to the
+    refinement. Codes of more than 128 bits are judged by their first 128.
 
     Costs less than learning 20,000 rows with ssbc. Memory is bounded, whatever the number of rows.
     The choice is the same for any number of threads.
@@ -117,7 +121,8 @@ def choose_features(
         reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
         return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
-    return _measured(landmarks, others, bits, seed)
+    margin = REFINED if as_count(refine, "refine", least=0) else MARGIN
+    return _measured(landmarks, others, bits, seed, margin)
 
 
 def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -128,7 +133,9 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
 
 
-def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int) -> Choice:
+def _measured(
+    landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int, margin: float
+) -> Choice:
     try:
         flat = _linear(rows)
     except InputError as error:
@@ -149,16 +156,19 @@ def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int)
     if not kernel:
         return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
     found = list(ordered_map(lambda values: _recall(values, near), [*kernel, *linear]))
-    return _judged(float(np.mean(found[: len(kernel)])), float(np.mean(found[len(kernel) :])))
+    ssbc, linear = np.mean(found[: len(kernel)]), np.mean(found[len(kernel) :])
+    return _judged(float(ssbc), float(linear), margin)
 
 
 def _call(task: Callable[[], Any]) -> Any:
     return task()
 
 
-def _judged(ssbc: float, linear: float) -> Choice:
+def _judged(ssbc: float, linear: float, margin: float) -> Choice:
     reason = f"kernel features find {ssbc:.3f} of the nearest rows, linear ones {linear:.3f}"
-    return Choice("linear" if linear > ssbc + MARGIN else "ssbc", ssbc, linear, reason)
+    if linear <= ssbc and linear > ssbc + margin:
+        reason += ", and decode better"
+    return Choice("linear" if linear > ssbc + margin else "ssbc", ssbc, linear, reason)
 
 
 def _linear(rows: NDArray[Any]) -> Values:
@@ -194,7 +204,8 @@ def _values(
         return []
     matrix = whiten(directions, whitening)[:, :LONGEST]
     values = features @ matrix.astype(np.float32) - (mean @ matrix).astype(np.float32)
-    return [_rotated(values, seed + turn) for turn in range(max(1, TURNS // bits))]
+    turns = min(max(1, TURNS // bits), MOST_TURNS)
+    return [_rotated(values, seed + turn) for turn in range(turns)]
 
 
 def _rotated(values: Values, seed: int) -> Values:
