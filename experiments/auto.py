@@ -11,8 +11,8 @@ it has chosen. A line has means over the seeds, and the largest shortfall of the
 
 --rows takes further data from files: .npy, or .npz with an array X (`experiments.text_embeddings`
 makes one). Of the data sets by name, the last six are made here, to see whether the choice
-generalises. --cost adds the time of the choice over that of learning 20,000 rows with ssbc, timed
-in turn, the best of three of each.
+generalises. --cost adds the processor time of the choice over that of learning 20,000 rows with
+ssbc, timed in turn, the best of three of each.
 """
 
 import argparse
@@ -165,9 +165,10 @@ def recall_of(settings: sb.Settings, queries: Rows, rows: Rows, truth: NDArray[n
 
 
 def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    """Of processor time, which other work on the machine does not change."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def cost(name: str, bits: int) -> float:

@@ -30,9 +30,9 @@ SINGLE = 1e-5  # share of all energy above which a direction is safe in single p
 WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by iteration, and how
 NOTHING = 1e-11  # share of the strongest energy below which a row's direction is but rounding
 LONGEST = 128  # bits of the codes that are compared at most
-FITTED, STEPS = 1000, 320  # rows to which rotations are fitted, and steps for one bit
+FITTED, STEPS, MOST_STEPS = 1000, 320, 16  # rows to fit a rotation to, steps for one bit, at most
 LEVELS = 2.0**16  # of the values of a query: sums of these whole numbers are exact
-TURNS, MOST_TURNS = 64, 10  # rotations for one bit, and at most: one of short codes may be lucky
+TURNS, MOST_TURNS = 64, 3  # rotations for one bit, and at most: one of short codes may be lucky
 
 Values = NDArray[np.float32]
 
@@ -110,6 +110,7 @@ def choose_features(
     """
     rows = to_numpy(as_rows(rows))
     bits, seed = as_bits(bits), as_seed(seed)
+    margin = REFINED if as_count(refine, "refine", least=0) else MARGIN
     count = min(as_count(n_landmarks, "n_landmarks"), len(rows) // 2)
     if bits > rows.shape[1]:
         reason = f"linear features give at most {rows.shape[1]} bits, one per column"
@@ -121,7 +122,6 @@ def choose_features(
         reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
         return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
-    margin = REFINED if as_count(refine, "refine", least=0) else MARGIN
     return _measured(landmarks, others, bits, seed, margin)
 
 
@@ -211,7 +211,7 @@ def _values(
 def _rotated(values: Values, seed: int) -> Values:
     bits = values.shape[1]
     start = random_rotation(bits, values, seed)
-    *_, rotation = itq_steps(values[:FITTED], start, max(2, STEPS // bits))
+    *_, rotation = itq_steps(values[:FITTED], start, min(max(2, STEPS // bits), MOST_STEPS))
     return np.asarray(values @ rotation, np.float32)
 
 
