@@ -161,38 +161,59 @@ def test_shards_from_the_command_line_merge(done, fails, rows, tmp_path):
 
 # Deletes, updates, payload and ids
 
-DOCUMENTS = [
-    {"id": f"doc-{i}", "embedding": None, "text": f"text {i}", "page": i, "url": None}
-    for i in range(300)
-]
+NAMES = {
+    "short": [f"doc-{i}" for i in range(300)],
+    "uuid": [f"{i:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for i in range(300)],
+}
 
 
-def documents(rows):
-    return [one | {"embedding": row} for one, row in zip(DOCUMENTS, rows[:300].tolist())]
+def documents(rows, names):
+    return [
+        {"id": name, "embedding": row, "text": f"text {i}", "page": i, "url": None}
+        for i, (name, row) in enumerate(zip(names, rows.tolist()))
+    ]
 
 
-def test_documents_with_text_ids_deletes_and_payload(done, rows, tmp_path):
-    items = documents(rows)
-    items += [{"id": f"doc-{i}", "embedding": None} for i in range(0, 300, 3)]
+@pytest.mark.parametrize("kind", NAMES)
+def test_documents_with_text_ids_deletes_and_payload(kind, done, fails, rows, *, tmp_path):
+    names = NAMES[kind]
+    items = documents(rows, names)
+    items += [{"id": names[i], "embedding": None} for i in range(0, 300, 3)]
     items += [items[3] | {"embedding": rows[400].tolist(), "text": "again"}]
     (tmp_path / "docs.jsonl").write_text(as_jsonl(items))
     job = tmp_path / "job"
     more = ("--ids", "id", "--columns", "embedding", "--keep", "text,page,url", "--json")
     found = done("online", tmp_path / "docs.jsonl", *SETTINGS, *more, "--out", job).json
     assert (found["rows"], found["removed"]) == (301, 100)
-    left = {f"doc-{i}" for i in range(300) if i % 3} | {"doc-3"}
+    left = {names[i] for i in range(300) if i % 3} | {names[3]}
     assert set(codes_in(job)) == left
     table = parquet.read_table(job / "codes").to_pydict()
     kept = dict(zip(table["id"], zip(table["text"], table["page"], table["url"])))
-    assert kept["doc-1"] == ("text 1", "1", None)
-    assert kept["doc-3"] == ("again", "3", None)
+    assert kept[names[1]] == ("text 1", "1", None)
+    assert kept[names[3]] == ("again", "3", None)
     np.save(tmp_path / "q.npy", rows[[1, 400]])
-    answers = done("search", job, "--query", tmp_path / "q.npy", "-k", 1).lines
-    assert [answer["ids"] for answer in answers] == [["doc-1"], ["doc-3"]]
-    allowed = done(
-        "search", job, "--query", tmp_path / "q.npy", "-k", 1, "--allow", "doc-4,doc-5"
-    ).lines
-    assert all(answer["ids"][0] in ("doc-4", "doc-5") for answer in allowed)
+    ask = ("search", job, "--query", tmp_path / "q.npy", "-k", 1)
+    answers = done(*ask).lines
+    assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
+    allowed = done(*ask, "--allow", ",".join(names[4:6])).lines
+    assert all(answer["ids"][0] in names[4:6] for answer in allowed)
+    again = (*ask, "--rerank", tmp_path / "docs.jsonl")
+    answers = done(*again, "--rerank-ids", "id").lines
+    assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
+    assert [answer["distances"] for answer in answers] == [[0], [0]]
+    assert "with their ids (--rerank-ids)" in fails(*again)
+
+
+def test_answers_with_text_ids_are_proven(done, rows, tmp_path):
+    (tmp_path / "docs.jsonl").write_text(as_jsonl(documents(rows[:300], NAMES["uuid"])))
+    more = ("--ids", "id", "--columns", "embedding", "--refine", 3, "--certified")
+    done("online", tmp_path / "docs.jsonl", *SETTINGS, *more, "--out", tmp_path / "job")
+    np.save(tmp_path / "q.npy", rows[:2])
+    ask = ("search", tmp_path / "job", "--query", tmp_path / "q.npy", "-k", 3)
+    proof = ("--exact", tmp_path / "docs.jsonl", "--rerank-ids", "id")
+    for answer, row in zip(done(*ask, *proof).lines, rows, strict=False):
+        far = np.linalg.norm(rows[:300].astype(float) - row, axis=1)
+        assert answer["ids"] == [NAMES["uuid"][i] for i in np.argsort(far)[:3]]
 
 
 @pytest.mark.parametrize("to", ["codes.jsonl", "codes.index", "npy:arrays", "codes.faiss"])
