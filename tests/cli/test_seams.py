@@ -236,6 +236,44 @@ def test_a_removed_id_is_in_no_sink(to, done, rows, tmp_path):
     assert 5 in found
 
 
+AGAIN = """
+SELECT near.id FROM (
+    SELECT TABLE_.id FROM TABLE_ ORDER BY code <~> %s::bit(16), id LIMIT 100
+) AS near JOIN vectors_TABLE_ USING (id)
+ORDER BY embedding <-> %s::vector, near.id LIMIT 10
+"""
+
+
+def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
+    done, fails, postgres_url, table, *, rows, tmp_path
+):
+    name, ask = table
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "q.npy", rows[:20] + 0.05)
+    for seed in (0, 1):
+        out = ("--seed", seed, "--out", tmp_path / f"model{seed}")
+        done("learn", tmp_path / "rows.npy", *SETTINGS, *out)
+    encode = ("encode", tmp_path / "model0", tmp_path / "rows.npy", "--quiet")
+    target = ("--to", f"{postgres_url}?table={name}")
+    done(*encode, "--out", tmp_path / "files")
+    done(*encode, *target, "--out", tmp_path / "table")
+    said = fails("encode", tmp_path / "model1", *encode[2:], *target, "--out", tmp_path / "no")
+    assert "would not compare to them: name another table" in said
+    ask("CREATE TABLE vectors_TABLE_ (id bigint PRIMARY KEY, embedding vector)")
+    try:
+        lines = ", ".join(f"({i}, '{row}')" for i, row in enumerate(rows.tolist()))
+        ask(f"INSERT INTO vectors_TABLE_ VALUES {lines}")
+        queries = ("--query", tmp_path / "q.npy", "--no-real", "--rerank", tmp_path / "rows.npy")
+        ours = done("search", tmp_path / "files", *queries).lines
+        asked = done("encode", tmp_path / "model0", tmp_path / "q.npy", "--bit-strings").lines
+        for answer, query, row in zip(ours, asked, np.load(tmp_path / "q.npy").tolist()):
+            found = ask(AGAIN, [query["bits"], str(row)])
+            assert [key for (key,) in found] == answer["ids"]
+    finally:
+        ask("DROP TABLE vectors_TABLE_")
+    assert ask("SELECT count(*) FROM TABLE_") == [(len(rows),)]
+
+
 # What makes no sense is noticed
 
 
