@@ -75,6 +75,8 @@ class JsonlSink(Appending):
         self._release()
         self._digests = self._recorded().digests
         self._cut()
+        for line in islice(self._lines(), 1):  # the state may be of before the first id
+            self._text = isinstance(json.loads(line)["id"], str)
         return sum(1 for _ in self._lines())
 
     def _keys(self) -> tuple[Ids, NDArray[np.int32]]:

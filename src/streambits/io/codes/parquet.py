@@ -108,6 +108,8 @@ class ParquetSink(Appending):
     def _adopt(self) -> int:
         *full, last = self._swap.files() or [self._part(0)]
         self._parts = len(full)
+        if self._text is None and last.exists():  # the state was of before the first id
+            self._text = any(rows.ids.dtype.kind == "T" for rows in _read_columns(last)) or None
         self._tail = [self._load(last)] if last.exists() else []
         return self._parts * self.size + sum(len(rows.ids) for rows in self._tail)
 
