@@ -274,6 +274,24 @@ def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
     assert ask("SELECT count(*) FROM TABLE_") == [(len(rows),)]
 
 
+# Are so many bits enough for these rows?
+
+
+def test_whether_the_bits_suffice_for_ones_own_rows(done, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows)
+    done("online", tmp_path / "rows.npy", *SETTINGS, "--out", tmp_path / "job")
+    ask = ("evaluate", tmp_path / "job", tmp_path / "rows.npy", "--sample", 1500, "--bytes", "")
+    said = done(*ask, "--lengths", "8,16,32").out.splitlines()[-1]
+    assert said.startswith("16 bits reach")
+    budget = ("--seconds", 0.5, "--sample", 1000, "--n-landmarks", 60, "--target", "recall")
+    tuned = done("tune", tmp_path / "rows.npy", "--bits", 16, *budget, "--json").json
+    assert all(0 <= trial["score"] <= 1 for trial in tuned["trials"])
+    told = " ".join(done("tune", "--help").out.replace("│", " ").split())
+    assert "mean average precision" in told
+    assert "streambits evaluate says" in told
+    assert " W " not in sb.diagnose(rows[:500]).advice
+
+
 # What makes no sense is noticed
 
 
