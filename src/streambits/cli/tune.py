@@ -55,7 +55,7 @@ def tune_command(
             "--bits: mean average precision of the ranking of all rows, where the near ones are "
             "right. recall with --bits: the share of queries whose nearest row is among the first "
             "12 of those ranked; with --bytes, its default: the share of the ten nearest rows "
-            "that are the first ten answers."
+            "that are the first ten answers. -1: a method has no codes of this length."
         ),
     ] = None,
     scan: Annotated[
