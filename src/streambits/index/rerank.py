@@ -102,11 +102,12 @@ def nearest_rows(
         Equal distances in the order of ids.
     """
     asked = to_numpy(double(queries))
-    here = np.ones(len(ids), np.bool_) if allow is None else np.isin(ids, as_ids(allow, "allow"))
-    ids = ids[here]
-    if not len(ids):
+    numbers, here = numbers_of(ids), np.ones(len(ids), np.bool_)
+    if allow is not None:
+        here = np.isin(numbers, numbers_of(as_ids(allow, "allow")))
+    if not here.any():
         return no_hits(len(asked), np.float64)
-    held, numbers = np.asarray(rows)[here].astype(np.float64), numbers_of(ids)
+    ids, numbers, held = ids[here], numbers[here], np.asarray(rows)[here].astype(np.float64)
     far = [true_distances(held, query, metric) for query in asked]
     order = [np.lexsort((numbers, each))[: as_count(k, "k")] for each in far]
     nearest = np.array(order, np.intp).reshape(len(asked), -1)
