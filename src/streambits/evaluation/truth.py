@@ -1,6 +1,6 @@
 """True neighbours, by Euclidean distance in double precision: within thresholds, or the nearest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,6 +161,58 @@ def true_neighbours(rows: NDArray[Any], queries: NDArray[Any] | None, k: int) ->
         rounding = EPS * (np.vecdot(some, some)[:, None] + largest)
         near[start : start + BLOCK] = squared <= farthest + rounding
     return near
+
+
+def nearest_radii(
+    rows: NDArray[Any],
+    queries: NDArray[Any],
+    k: int,
+    subsets: Callable[[], Iterable[NDArray[np.intp]]],
+) -> NDArray[np.float64]:
+    """Find how far the k-th nearest of each query is, among each of several subsets of rows.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+    queries : array of shape (q, d)
+        Rows that are not in the database.
+    k : int
+        Number of nearest rows; all of a subset that has fewer.
+    subsets : callable
+        Returns an iterable of places of rows; it is called once per block of queries.
+
+    Returns
+    -------
+    ndarray of shape (subsets, q)
+        Squared distances, with room for rounding: a row within them is one of the k nearest, or
+        as near as the k-th. Those in an empty subset are below 0. Costs q n d once, and q times
+        the rows of all subsets.
+
+    Examples
+    --------
+    >>> rows, asked = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0]])
+    >>> nearest_radii(rows, asked, 2, lambda: [np.array([0, 1]), np.array([0, 2])]).round(6)
+    array([[1.],
+           [9.]])
+    """
+    centre = rows.mean(axis=0, dtype=np.float64)
+    shifted, asked = rows - centre, queries - centre
+    largest = np.vecdot(shifted, shifted).max()
+    found = []
+    for start in range(0, len(asked), BLOCK):
+        some = asked[start : start + BLOCK]
+        squared = np.ascontiguousarray(squared_distances(some, shifted).T)  # subsets are its rows
+        rounding = EPS * (np.vecdot(some, some) + largest)
+        found.append(np.stack([_kth(squared[places], k) + rounding for places in subsets()]))
+    return np.concatenate(found, axis=1)
+
+
+def _kth(squared: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The k-th smallest of each column, or the largest of fewer; of none, -infinity."""
+    if not len(squared):
+        return np.full(squared.shape[1], -np.inf)
+    last = min(k, len(squared)) - 1
+    return np.asarray(np.partition(squared.T, last, axis=1)[:, last])
 
 
 def leave_out(distances: NDArray[Any], start: int) -> None:
