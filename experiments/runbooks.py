@@ -66,6 +66,7 @@ class Faiss:
         self.trained = True
 
     def add(self, rows: Rows, ids: Ids) -> None:
+        """Insert or replace."""
         padded = np.pad(rows, self.padding)
         if not self.trained:
             self._train(padded)
@@ -73,9 +74,11 @@ class Faiss:
         self.index.add_with_ids(padded, ids)
 
     def remove(self, ids: Ids) -> None:
+        """Delete."""
         self.index.remove_ids(ids)
 
     def search(self, queries: Rows, k: int) -> Hits:
+        """Find the k nearest."""
         distances, ids = self.index.search(np.pad(queries, self.padding), k)
         return Hits(ids, distances)
 
@@ -104,6 +107,7 @@ class Renewing:
         self.fits = self.fitted_at = self.moved = self.arrived = 0
 
     def add(self, rows: Rows, ids: Ids) -> None:
+        """Insert or replace."""
         self.held[ids], self.alive[ids], self.seen[ids] = rows, True, True
         self.moved += len(ids)
         self.arrived += len(ids)
@@ -111,6 +115,7 @@ class Renewing:
             self._encode(ids)
 
     def remove(self, ids: Ids) -> None:
+        """Delete."""
         self.alive[ids] = False
         self.moved += len(ids)
         if self.coder is not None:
@@ -154,6 +159,7 @@ class Renewing:
             self.codes.upsert(codes, ids)
 
     def search(self, queries: Rows, k: int) -> Hits:
+        """Find the k nearest."""
         if self.coder is not None:
             return self.coders.search(self.codes, queries, k)
         ids = np.flatnonzero(self.alive)
@@ -172,13 +178,16 @@ class Twice:
         self.raw: list[bool] = []
 
     def add(self, rows: Rows, ids: Ids) -> None:
+        """Insert or replace."""
         self.held[ids] = rows
         self.index.add(rows, ids)
 
     def remove(self, ids: Ids) -> None:
+        """Delete."""
         self.index.remove(ids)
 
     def search(self, queries: Rows, k: int) -> Hits:
+        """Find the k nearest."""
         found = self.index.search(queries, RANKED)
         within = [
             self._within(ids[ids >= 0], query, radius, k)

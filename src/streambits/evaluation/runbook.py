@@ -7,12 +7,11 @@ ids other rows, and `search` asks for the nearest of all queries. The figure is 
 over all searches.
 """
 
-import json
 import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_count, as_rows, to_numpy
+from streambits._arrays import as_choice, as_count, as_rows, to_numpy
 from streambits._files import replacing
 from streambits.errors import InputError
 from streambits.evaluation.truth import nearest_radii
@@ -136,11 +135,11 @@ class Runbook:
     @property
     def rows_needed(self) -> int:
         """Number of rows that the data set must have."""
-        return max((step[-1] for step in self.steps if step), default=0)
+        return max((max(step, default=0) for step in self.steps), default=0)
 
     def text(self) -> str:
         """Return the YAML of the track."""
-        name = self.dataset if PLAIN.fullmatch(self.dataset) else json.dumps(self.dataset)
+        name = self.dataset if PLAIN.fullmatch(self.dataset) else f'"{self.dataset}"'
         lines = [f"{name}:", f"  max_pts: {self.max_pts}"]
         for number, step in enumerate(self.steps, 1):
             lines += [f"  {number}:", f"    operation: {NAMES[type(step)]}"]
@@ -317,11 +316,10 @@ def _mapping(text: str) -> dict[Any, Any]:
             raise InputError(f"line {number} is not indented as the lines beside it")
         if key in holder:
             raise InputError(f"line {number} has the key {key!r} again")
-        value = _scalar(found[3] or "")
+        holder[key] = value = _scalar(found[3] or "")
         if value is None:
-            value = {}
-            open_ones.append((indent, value))
-        holder[key] = value
+            holder[key] = inside = dict[Any, Any]()
+            open_ones.append((indent, inside))
     return whole
 
 
@@ -478,6 +476,33 @@ def sliding_window(count: int, n_inserts: int = 200, *, dataset: str = "rows") -
     return _made(dataset, steps)
 
 
+GENERATORS = ("clustered", "expiry", "sliding_window")
+
+
+def generate(kind: str, rows: Any, *, dataset: str = "rows", seed: int = 0) -> Generated:
+    """Generate a runbook of one of the kinds, as the track has it.
+
+    Parameters
+    ----------
+    kind : {"clustered", "expiry", "sliding_window"}
+    rows : array of shape (n, d)
+        At least 32, 350 or 200.
+    dataset : str, default "rows"
+    seed : int, default 0
+
+    Returns
+    -------
+    Generated
+        The order is that of the rows, unless they are clustered.
+    """
+    kind, count = as_choice(kind, "kind", GENERATORS), len(rows)
+    if kind == "clustered":
+        return clustered(rows, dataset=dataset, seed=seed)
+    if kind == "expiry":
+        return Generated(expiry(count, dataset=dataset, seed=seed), np.arange(count))
+    return Generated(sliding_window(count, dataset=dataset), np.arange(count))
+
+
 def _edges(count: int, n_inserts: int) -> list[int]:
     count, n_inserts = as_count(count, "count"), as_count(n_inserts, "n_inserts", most=count)
     return [count * i // n_inserts for i in range(n_inserts + 1)]
@@ -534,7 +559,7 @@ class Played:
 
     k: int
     searches: tuple[Searched, ...]
-    seconds: dict[str, float] = field(compare=False)
+    seconds: dict[str, float]
 
     @property
     def mean(self) -> float:
@@ -660,9 +685,10 @@ def _checked(runbook: Runbook, rows: Any, queries: Any) -> tuple[NDArray[Any], N
     data = to_numpy(as_rows(rows))
     asked = to_numpy(as_rows(queries, name="queries", width=data.shape[1]))
     if len(data) < runbook.rows_needed:
-        late = next(i for i, step in enumerate(runbook.steps, 1) if step and step[-1] > len(data))
+        ends = [max(step, default=0) for step in runbook.steps]
+        late = next(i for i, end in enumerate(ends) if end > len(data))
         raise InputError(
-            f"step {late} needs the rows up to {runbook.steps[late - 1][-1]}, and there are "
+            f"step {late + 1} needs the rows up to {ends[late]}, and there are "
             f"{len(data)}: pass those that the runbook is for"
         )
     return data, asked
