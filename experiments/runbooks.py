@@ -231,7 +231,13 @@ CONTESTANTS: dict[str, Callable[[Task, int], Any]] = {
     "product": lambda _, n: product(n),
     "64 bits + 8 bytes, all ranked": lambda _, n: refined(64, n, "all"),
     "32 bits + 12 bytes, all ranked": lambda _, n: refined(32, n, "all"),
-    "product, 100 landmarks": lambda _, n: product(n, n_landmarks=100),
+    "product, after 250": lambda _, n: product(n, n_landmarks=25),
+    "product, after 250, never": lambda _, n: product(n, n_landmarks=25, epochs="never"),
+    "32 bits + 12 bytes, after 1000": lambda _, n: refined(32, n, n_landmarks=100),
+    "seen, doubled, kept, after 250": renewing(first=250),
+    "seen, doubled, again, after 250": renewing(first=250, again=True),
+    "live, changed 0.5, kept, after 250": renewing(first=250, live=True, change=0.5),
+    "live, changed 0.5, again, after 250": renewing(first=250, live=True, change=0.5, again=True),
     "seen, doubled, kept": renewing(),
     "seen, doubled, again": renewing(again=True),
     "live, doubled, kept": renewing(live=True),
@@ -246,8 +252,9 @@ CONTESTANTS: dict[str, Callable[[Task, int], Any]] = {
 }
 
 
-def task_of(name: str, seed: int, clusters: int) -> Task:
-    stream = datasets.stream(name, *datasets.SIZES[name], seed=seed).rows
+def task_of(name: str, seed: int, clusters: int, most: int) -> Task:
+    marks, length = datasets.SIZES[name]
+    stream = datasets.stream(name, marks, min(length, most), seed=seed).rows
     drawn = np.random.default_rng(seed).permutation(len(stream))
     asked, rows = (
         np.ascontiguousarray(stream[places], np.float32)
@@ -289,6 +296,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clusters", type=int, default=CLUSTERS)
+    parser.add_argument("--most", type=int, default=30000, help="rows of a stream")
     parser.add_argument("--data", nargs="*", default=["mnist", "sift", "covtype", "dsads"])
     parser.add_argument("--only", nargs="*", help="names of contestants; all by default")
     parser.add_argument("--log", help="a file to which every result is appended, as JSON lines")
@@ -296,7 +304,7 @@ def main() -> None:
     print("| data | index |", " | ".join(HEADS), "| seconds |")
     print("|---|---|" + "---:|" * (len(HEADS) + 1))
     for name in filter(datasets.available, options.data):
-        task = task_of(name, options.seed, options.clusters)
+        task = task_of(name, options.seed, options.clusters, options.most)
         for who, make in CONTESTANTS.items():
             if options.only and who not in options.only:
                 continue

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import streambits as sb
 from streambits.errors import InputError
-from streambits.evaluation.online_index import OnlineIndex
 from streambits.evaluation.runbook import (
     Delete,
     Insert,
@@ -381,15 +379,3 @@ def test_rows_that_do_not_fit_are_refused():
         play(sliding_window(400, 8), ROWS, QUERIES[:, :2], Plain())
     with pytest.raises(InputError, match="has no search"):
         play(Runbook("a", 1, (Insert(0, 1),)), ROWS, QUERIES, Plain())
-
-
-def test_an_online_index_plays_from_its_first_row():
-    settings = sb.Settings(8, method="linear", refine=2, n_landmarks=20)
-    rows = RNG.random((2000, 8)).astype(np.float32)
-    runbook, order = clustered(rows, 4, seed=1)
-    index = OnlineIndex(settings, candidates="all")
-    played = play(runbook, rows[order], rows[:20] + 0.01, index)
-    assert played.searches[0].recall == 1  # by raw rows
-    assert played.mean > 0.4
-    assert len(index) == played.searches[-1].live
-    assert len(OnlineIndex(settings).search(rows[:3]).ids) == 3

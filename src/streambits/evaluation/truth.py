@@ -203,16 +203,29 @@ def nearest_radii(
         some = asked[start : start + BLOCK]
         squared = np.ascontiguousarray(squared_distances(some, shifted).T)  # subsets are its rows
         rounding = EPS * (np.vecdot(some, some) + largest)
-        found.append(np.stack([_kth(squared[places], k) + rounding for places in subsets()]))
+        own = queries[start : start + BLOCK].astype(np.float64)
+        far = [_kth(rows, own, squared, places, k) for places in subsets()]
+        found.append(np.stack(far) + rounding)
     return np.concatenate(found, axis=1)
 
 
-def _kth(squared: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The k-th smallest of each column, or the largest of fewer; of none, -infinity."""
-    if not len(squared):
-        return np.full(squared.shape[1], -np.inf)
-    last = min(k, len(squared)) - 1
-    return np.asarray(np.partition(squared.T, last, axis=1)[:, last])
+def _kth(
+    rows: NDArray[Any],
+    queries: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    places: NDArray[np.intp],
+    k: int,
+) -> NDArray[np.float64]:
+    """The squared distance of the k-th nearest place, or the last of fewer; of none, -infinity.
+
+    squared: (n, q) finds it; its distance is computed anew, from the rows as they are.
+    """
+    if not len(places):
+        return np.full(len(queries), -np.inf)
+    last = min(k, len(places)) - 1
+    found = places[np.argpartition(squared[places].T, last, axis=1)[:, last]]
+    offsets = rows[found] - queries
+    return np.asarray(np.vecdot(offsets, offsets))
 
 
 def leave_out(distances: NDArray[Any], start: int) -> None:
