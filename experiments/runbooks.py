@@ -1,20 +1,24 @@
 """Streaming runbooks: recall@10 over all searches while rows come, cluster by cluster, and go.
 
-    STREAMBITS_DATA=folder python -m experiments.runbooks [--data sift] [--only FAISS] [--bytes 16]
+    STREAMBITS_DATA=folder python -m experiments.runbooks [--data sift] [--only product] [--bytes 16]
 
 The clustered runbook of the NeurIPS'23 streaming track (`streambits.evaluation.runbook.clustered`,
 16 clusters: 160 searches), on the paper's streams; 200 queries are held out. All codes have 16
-bytes per row. `mean` and `worst` are of the first ten answers; `raw` is the mean of the searches
-before the first codes, in which an index has its rows as they are, and how many these were;
-`coded` is the mean of the others. `re-ranked`: 100 answers, ranked again by raw rows.
+bytes per row.
+
+mean, worst, steadiness   recall@10 over all searches; the worst over the mean
+raw                       searches before the first codes, in which an index has its rows as they are
+coded                     the mean of the other searches
+late                      the mean after the first of five rounds
+ranked, ranked_worst      100 answers, ranked again by raw rows
 
 FAISS in advance was trained on all rows before the first step; on the first insert, on its rows
 (repeated where there are fewer than the 256 that it needs). Rows are padded with columns of zeros.
 
-Measures that a stream index may take (`Renewing`): product codes, fitted anew on a sample
-  of all rows seen, or of rows that are live; when the rows seen have doubled, or when as many rows
-have come and gone as a share of those that were live at the last fit; old codes kept as they are,
-or encoded again from raw rows.
+Measures that a stream index may take (`Renewing`): product codes, fitted anew on 5,000 of all rows
+seen, or of those that are live; when the rows seen have doubled, or when as many rows have come and
+gone as a share of those that were live at the last fit; old codes kept as they are, or encoded
+again from raw rows. "after 250": the first codes are fitted on that many rows, about one insert.
 """
 
 import argparse

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import as_rows, to_numpy
+from streambits._arrays import as_rows, squared_distances, to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.index import HammingIndex, Hits
 from streambits.index.hits import no_hits
-from streambits.index.rerank import rerank
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 from streambits.online import OnlineEncoder
@@ -80,12 +79,9 @@ class OnlineIndex:
             return self.coders.search(self.codes, queries, k, **self.options)
         if not self._waiting:
             return no_hits(len(queries), np.float64)
-        ids = np.array(list(self._waiting))
-        every = np.broadcast_to(ids, (len(queries), len(ids)))
-        rows = np.stack(list(self._waiting.values()))
-        place = np.argsort(ids)
-
-        def look_up(some: Any) -> Any:
-            return rows[place[np.searchsorted(ids, some, sorter=place)]]
-
-        return rerank(Hits(every, np.zeros(every.shape)), queries, look_up, k)
+        rows = np.stack(list(self._waiting.values())).astype(np.float64)
+        centre = rows.mean(axis=0)
+        squared = squared_distances(to_numpy(as_rows(queries)) - centre, rows - centre)
+        nearest = np.argsort(squared, axis=1, kind="stable")[:, :k]
+        distances = np.sqrt(np.maximum(np.take_along_axis(squared, nearest, axis=1), 0))
+        return Hits(np.array(list(self._waiting))[nearest], distances)
