@@ -1,13 +1,13 @@
 """Streaming runbooks: recall@10 over all searches while rows come, cluster by cluster, and go.
 
-    STREAMBITS_DATA=folder python -m experiments.runbooks [--data sift] [--only product] [--bytes 16]
+    STREAMBITS_DATA=folder python -m experiments.runbooks [--data sift] [--only product]
 
 The clustered runbook of the NeurIPS'23 streaming track (`streambits.evaluation.runbook.clustered`,
 16 clusters: 160 searches), on the paper's streams; 200 queries are held out. All codes have 16
 bytes per row.
 
 mean, worst, steadiness   recall@10 over all searches; the worst over the mean
-raw                       searches before the first codes, in which an index has its rows as they are
+raw                       searches before the first codes, when an index has its rows as they are
 coded                     the mean of the other searches
 late                      the mean after the first of five rounds
 ranked, ranked_worst      100 answers, ranked again by raw rows
@@ -198,15 +198,20 @@ class Twice:
             for ids, query, radius in zip(found.ids, queries, next(self.radii), strict=True)
         ]
         self.ranked.append(float(np.mean(within)))
-        index = self.index
-        coded = isinstance(index, Faiss) or getattr(index, "coder", index.__dict__.get("codes"))
-        self.raw.append(coded is None)
+        self.raw.append(is_raw(self.index))
         return Hits(found.ids[:, :k], found.distances[:, :k])
 
     def _within(self, ids: Ids, query: Rows, radius: float, k: int) -> float:
         """The share of k that is among these answers, which is what ranking them again finds."""
         offsets = self.held[ids] - query.astype(np.float64)
         return min(k, int((np.vecdot(offsets, offsets) <= radius).sum())) / k
+
+
+def is_raw(index: Any) -> bool:
+    """Whether an index has no codes yet, but rows."""
+    if isinstance(index, OnlineIndex):
+        return index.codes is None
+    return isinstance(index, Renewing) and index.coder is None
 
 
 def product(n_bytes: int, **more: Any) -> OnlineIndex:
