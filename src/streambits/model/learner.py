@@ -780,7 +780,7 @@ class Learner:
         for name in ("sketch", "sample", "monitor"):
             part = state[name]
             if part is not None:
-                kept = moved(part.state(), there, but=("keys", "measurements"))
+                kept = moved(part.state(), there, but=("keys", "measurements", "host"))
                 state[name] = type(part).from_state(kept)
         if self._monitor and self._monitor.marks is not self.features:
             state["monitor"].marks = self._monitor.marks.on(there)
