@@ -1,14 +1,14 @@
 """Drift: whether the rows that come are still like those the landmarks were drawn from.
 
-What is tested here is how close a row comes to its nearest landmark, an affinity between 0 and 1. Where
-the stream moves, new rows fall between or beyond the landmarks and it drops; on a stream that
+What is tested here is how close a row comes to its nearest landmark, an affinity between 0 and 1.
+Where the stream moves, new rows fall between or beyond the landmarks and it drops; on a stream that
 stays, it does not, however long. The test is an e-detector: a cumulative sum of evidence that bets
 against "the mean affinity is no lower than it was among the landmarks, but for a tolerance". As
 long as that is true, false alarms are at least `APART` rows apart on average, whatever the
-distribution of the affinities: no model, no tables, ten lines. A change of proportions among rows
-that all have landmarks nearby is seen by a second test, `streambits.epochs.embedding`. What it was among the landmarks is
+distribution of the affinities: no model, no tables, ten lines. What it was among the landmarks is
 an estimate: where they are fewer than 200, the tolerance is wider, and a small change is detected
-later or not at all.
+later or not at all. Proportions that change among rows that all have landmarks nearby are seen by a
+second test, that of `streambits.epochs.embedding`.
 
 References
 ----------

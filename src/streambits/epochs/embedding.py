@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, array_namespace
 from streambits.epochs.detector import SAMPLED, TOLERANCE, Evidence
-from streambits.kernels.embedding import Plan, bet_on_means
+from streambits.kernels.embedding import Held, Plan, bet_on_means
 
 COMPONENTS = 32  # at most, of the affinities
 ROWS_EACH = 4  # rows from which a component is found, at least
@@ -98,8 +98,13 @@ class ProportionDetector(Evidence):
         self.components = components
         width = int(components.shape[1])
         self.count = 0  # measurements so far
-        self._means, self._line = np.zeros((3, width)), np.zeros(width + 2)
-        self._reference = np.zeros((width, REFERENCE), np.float32)
+        reference = np.zeros((width, REFERENCE), np.float32)
+        self._held = Held(np.zeros((3, width)), reference, np.zeros(width + 2))
+
+    @property
+    def changed(self) -> int:
+        """Measurements since the change: also those by which the direction was chosen."""
+        return self.since + PLAN.stretch
 
     @property
     def nbytes(self) -> int:
@@ -130,9 +135,8 @@ class ProportionDetector(Evidence):
         array of shape (n,)
             0 in the burn-in, and while there is no direction yet.
         """
-        gains = np.empty(len(values))
         values = np.ascontiguousarray(values, np.float32)
-        bet_on_means(values, self.count, self._means, self._reference, self._line, PLAN, gains)
+        gains: NDArray[np.float64] = bet_on_means(values, self.count, self._held, PLAN)
         self.count += len(values)
         return gains
 
@@ -141,11 +145,7 @@ class ProportionDetector(Evidence):
         return {
             "components": self.components,
             "count": self.count,
-            "host": {
-                "means": self._means.copy(),
-                "line": self._line.copy(),
-                "reference": self._reference.copy(),
-            },
+            "host": {name: array.copy() for name, array in self._held._asdict().items()},
             "evidence": self.evidence,
             "since": self.since,
         }
@@ -155,6 +155,5 @@ class ProportionDetector(Evidence):
         """Build a detector from what `state` returned."""
         self = cls(state["components"])
         self.count, self.evidence, self.since = state["count"], state["evidence"], state["since"]
-        held = state["host"]  # there also when the components are on a device
-        self._means, self._line, self._reference = held["means"], held["line"], held["reference"]
+        self._held = Held(**state["host"])  # there also when the components are on a device
         return self

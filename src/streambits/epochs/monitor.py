@@ -105,6 +105,7 @@ class DriftMonitor:
         shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
         self._change: int | None = None  # rows since the change that is settling
+        self._beyond = True  # whether it brings rows beyond the landmarks
         self.begin(features, landmarks if reference is None else reference, marks)
 
     @property
@@ -114,8 +115,8 @@ class DriftMonitor:
 
     @property
     def widening(self) -> float:
-        """Factor of the bandwidth of new landmarks: during a change, rows lie beyond them."""
-        return 1.0 if self._change is None else WIDER
+        """Factor of the bandwidth of new landmarks: while a stream moves, rows lie beyond them."""
+        return WIDER if self._change is not None and self._beyond else 1.0
 
     @property
     def nbytes(self) -> int:
@@ -318,10 +319,11 @@ class DriftMonitor:
     def _is_due(self, rows: int) -> bool:
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
-        for test in (self.detector, self.proportions):
-            if test.alarm:
-                self._change = test.since * CHUNK
-                return True
+        if self.detector.alarm or self.proportions.alarm:
+            self._beyond = self.detector.alarm
+            since = self.detector.since if self._beyond else self.proportions.changed
+            self._change = since * CHUNK
+            return True
         return self._change is not None and self._change >= self._recent.shape[0]
 
     def state(self) -> dict[str, Any]:
@@ -336,6 +338,7 @@ class DriftMonitor:
             "waiting": self._waiting,
             "recent": copy(self._recent, copy=True),
             "change": self._change,
+            "beyond": self._beyond,
             "detector": self.detector.state(),
             "proportions": self.proportions.state(),
             "mean": self._mean,
@@ -353,8 +356,10 @@ class DriftMonitor:
         self._waiting, self._recent = state["waiting"], state["recent"]
         self.measurements = deque(maxlen=KEPT)
         for row in state["measurements"].tolist():
-            self.measurements.append(DriftMeasurement._make([int(row[0]), *row[1:-1], int(row[-1])]))
-        self._change = state["change"]
+            self.measurements.append(
+                DriftMeasurement._make([int(row[0]), *row[1:-1], int(row[-1])])
+            )
+        self._change, self._beyond = state["change"], state["beyond"]
         self.detector = EDetector.from_state(state["detector"])
         self.proportions = ProportionDetector.from_state(state["proportions"])
         self._mean, self.marks = state["mean"], state["marks"]

@@ -29,31 +29,41 @@ class Plan(NamedTuple):
     bet: float
 
 
+class Held(NamedTuple):
+    """What `bet_on_means` keeps, and changes.
+
+    means: (3, k), the centre, recent rows relative to it, and this stretch so far; reference:
+    (k, rows), embedded rows; line: (k + 2,), direction, bound and bet.
+    """
+
+    means: Any
+    reference: Any
+    line: Any
+
+
 @compiled
-def bet_on_means(
-    values: Any, start: int, means: Any, held: Any, line: Any, plan: Any, gains: Any
-) -> None:
-    """Write what measurements add to the evidence, and take them into account.
+def bet_on_means(values: Any, start: int, held: Any, plan: Any) -> Any:
+    """What measurements add to the evidence, (n,); they are taken into account.
 
     values: (n, k, rows) embedded rows of n measurements, of which the first has the number `start`
-    in its epoch; means: (3, k), the centre, recent rows relative to it, and this stretch so far;
-    held: (k, reference), embedded rows; line: (k + 2,), direction, bound and bet; gains: (n,),
-    written.
+    in its epoch.
     """
-    rows, scores = values.shape[2], np.empty(max(values.shape[2], held.shape[1]))
-    for i in range(values.shape[0]):
+    count, _, rows = values.shape
+    gains, scores = np.zeros(count), np.empty(max(rows, held.reference.shape[1]))
+    for i in range(count):
         number = start + i
-        gains[i] = 0.0
         if number < plan.burn_in:
-            _refer(values[i], number, means, held, plan)
+            _refer(values[i], number, held, plan)
             continue
         if number % plan.stretch == 0 and number > plan.burn_in:
-            _turn(means, held, line, plan, scores)
-        if line[-1] > 0:
-            _score(values[i], means[0], line, plan.clip, scores)
+            _turn(held, plan, scores)
+        bound, bet = held.line[-2], held.line[-1]
+        if bet > 0:
+            _score(values[i], held, plan.clip, scores)
             for row in range(rows):
-                gains[i] += math.log1p(line[-1] * (scores[row] - line[-2]))
-        _add(values[i], 1 / (plan.stretch * rows), means[2])
+                gains[i] += math.log1p(bet * (scores[row] - bound))
+        _add(values[i], 1 / (plan.stretch * rows), held.means[2])
+    return gains
 
 
 @compiled
@@ -66,21 +76,22 @@ def _add(values: Any, weight: float, mean: Any) -> None:
 
 
 @compiled
-def _refer(values: Any, number: int, means: Any, held: Any, plan: Any) -> None:
+def _refer(values: Any, number: int, held: Any, plan: Any) -> None:
     """Every other measurement belongs to the centre, and those between to the reference."""
     rows = values.shape[1]
     if number % 2 == 0:
-        _add(values, 2 / (plan.burn_in * rows), means[0])
+        _add(values, 2 / (plan.burn_in * rows), held.means[0])
         return
     first = number // 2 * rows
     for j in range(values.shape[0]):
         for row in range(rows):
-            held[j, first + row] = values[j, row]
+            held.reference[j, first + row] = values[j, row]
 
 
 @compiled
-def _turn(means: Any, held: Any, line: Any, plan: Any, scores: Any) -> None:
+def _turn(held: Any, plan: Any, scores: Any) -> None:
     """Choose a direction by the rows so far, and a bound by the reference along it."""
+    means, line = held.means, held.line
     width, length = means.shape[1], 0.0
     for j in range(width):
         means[1, j] = (means[1, j] + means[2, j] - means[0, j]) / 2
@@ -91,21 +102,22 @@ def _turn(means: Any, held: Any, line: Any, plan: Any, scores: Any) -> None:
         return
     for j in range(width):
         line[j] = means[1, j] / math.sqrt(length)
-    _score(held, means[0], line, plan.clip, scores)
-    mean, spread = _moments(scores, held.shape[1])
+    _score(held.reference, held, plan.clip, scores)
+    mean, spread = _moments(scores, held.reference.shape[1])
     bound = mean + plan.tolerance * spread
     line[width] = bound
     line[width + 1] = plan.bet * min(1 / max(spread, LEAST), plan.clip / (plan.clip + bound))
 
 
 @compiled
-def _score(values: Any, centre: Any, line: Any, clip: float, scores: Any) -> None:
+def _score(values: Any, held: Any, clip: float, scores: Any) -> None:
     """Write how far each row lies along the direction from the centre, at most `clip`."""
-    rows = values.shape[1]
+    width, rows = values.shape
     scores[:rows] = 0.0
-    for j in range(len(centre)):
+    for j in range(width):
+        part, centre = held.line[j], held.means[0, j]
         for row in range(rows):
-            scores[row] += line[j] * (values[j, row] - centre[j])
+            scores[row] += part * (values[j, row] - centre)
     for row in range(rows):
         scores[row] = min(max(scores[row], -clip), clip)
 
