@@ -204,3 +204,22 @@ def test_a_stream_that_stays_keeps_its_epoch(seed):
     learner = learned(rows)
     assert learner.epoch == 0
     assert max(one.proportion_evidence for one in learner.drift) < ALARM / 2
+
+
+def alarm_of(rows, batch):
+    """After how many rows an epoch is due, and the evidence then."""
+    monitor = DriftMonitor("auto", sb.features.GaussianAffinity(rows[:100]))
+    for start in range(0, len(rows), batch):
+        due = monitor.until(rows[start : start + batch], None, epoch=0)
+        if due is not None:
+            return start + due, monitor.measurements[-1].proportion_evidence
+    raise AssertionError("no epoch is due")
+
+
+def test_rows_on_a_device_give_the_same_alarm():
+    torch = pytest.importorskip("torch")
+    rows = turning()
+    due, evidence = alarm_of(rows, len(rows))
+    there = torch.asarray(rows)
+    assert alarm_of(there, 3333) == alarm_of(there, len(rows))
+    assert alarm_of(there, len(rows)) == (due, pytest.approx(evidence, rel=1e-3))

@@ -241,9 +241,13 @@ class DriftMonitor:
 
         Returns affinities to the nearest mark, (k, 64), and embedded rows, (k, columns, 64).
         """
-        found = [self._half(some) for some in blocks(rows, SAMPLED)]
-        closest = np.stack([double(some.max(axis=1)) for some in found])
-        return closest, np.stack([self.proportions.embed(some) for some in found])
+        found = self._half.measured(rows, each=SAMPLED)
+        if found is None:
+            affinities = np.concatenate([self._half(some) for some in blocks(rows, SAMPLED)])
+        else:
+            affinities = found.features
+        affinities = affinities.reshape(-1, SAMPLED, self._half.width)
+        return double(affinities.max(axis=2)), self.proportions.embed(affinities)
 
     def _compared_there(self, rows: Array) -> tuple[Array, Array]:
         """The same for rows on a device, by products of one shape: the same for any split."""
