@@ -1,12 +1,13 @@
 """Changes of proportions: how soon each test of drift notices them, and false alarms without any.
 
-    python -m experiments.proportions [--part noticed stationary whole worth] [--data covtype ...]
-                                      [--seeds 0 1] [--rows 1000000]
+    python -m experiments.proportions [--part noticed stationary whole worth ordered]
+        [--data covtype ...] [--seeds 0 1] [--rows 1000000] [--share 0.9]
 
 noticed: 20,000 rows, of two groups of classes 90 % and 10 %, then 10 % and 90 %: rows from the
 change to the alarm of the test of closest affinities and of that of the mean embedding.
 stationary: rows drawn independently with replacement; alarms and the largest evidence of both.
 whole: the same through a whole learner; new epochs. worth: MAP with and without the new epoch.
+ordered: a stream in the order of its classes; MAP online and epochs, with and without the test.
 """
 
 import argparse
@@ -19,17 +20,20 @@ import numpy as np
 import streambits as sb
 from experiments._drift import REFRESH, mean_precision, online_distances, streamed
 from paper import datasets
+from streambits.epochs import embedding
 from streambits.epochs.detector import ALARM, DriftMeasurement
+from streambits.epochs.embedding import PLAN
 from streambits.epochs.monitor import DriftMonitor
 from streambits.evaluation import truth
 from streambits.features import nearest
 
 BEFORE, AFTER, PIECE, BITS = 20_000, 20_000, 50_000, 64
-SHARE = 0.9  # of the larger group before the change, and of the other one after it
 LABELLED = ("covtype", "mnist")
 SETS = ("uniform", "covtype", "cbm", "dsads", "sift", "mnist")
 MADE = ("normal", "clusters", "heavy tails")
+ORDERED = 55_000  # rows
 Rows = Any
+Options = argparse.Namespace
 
 
 def groups(name: str, seed: int) -> tuple[Rows, Rows]:
@@ -42,7 +46,7 @@ def groups(name: str, seed: int) -> tuple[Rows, Rows]:
     return rows[np.isin(labels, first)], rows[np.isin(labels, second)]
 
 
-def mixed(name: str, seed: int) -> tuple[Rows, Callable[[int, float], Rows]]:
+def mixed(name: str, seed: int, share: float) -> tuple[Rows, Callable[[int, float], Rows]]:
     """A stream whose proportions change in the middle, and a function that draws more rows."""
     first, second = groups(name, seed)
     rng = np.random.default_rng(seed)
@@ -52,7 +56,7 @@ def mixed(name: str, seed: int) -> tuple[Rows, Callable[[int, float], Rows]]:
         one, other = (some[rng.integers(len(some), size=count)] for some in (first, second))
         return np.where(chosen[:, None], one, other)
 
-    return np.concatenate([draw(BEFORE, SHARE), draw(AFTER, 1 - SHARE)]), draw
+    return np.concatenate([draw(BEFORE, share), draw(AFTER, 1 - share)]), draw
 
 
 def drawn(name: str, seed: int, count: int) -> Iterator[Rows]:
@@ -93,8 +97,8 @@ def alarm(found: list[DriftMeasurement], name: str) -> int | None:
     return next((one.rows for one in found if getattr(one, name) > ALARM), None)
 
 
-def noticed(name: str, seed: int, _rows: int) -> str:
-    rows, _ = mixed(name, seed)
+def noticed(name: str, seed: int, options: Options) -> str:
+    rows, _ = mixed(name, seed, options.share)
     found = measured(iter([rows]), landmarks_of(name))
     told = [alarm(found, test) for test in ("evidence", "proportion_evidence")]
     words = ["never" if at is None else str(at - BEFORE) for at in told]
@@ -106,8 +110,8 @@ def noticed(name: str, seed: int, _rows: int) -> str:
     )
 
 
-def stationary(name: str, seed: int, rows: int) -> str:
-    found = measured(drawn(name, seed, rows), landmarks_of(name))
+def stationary(name: str, seed: int, options: Options) -> str:
+    found = measured(drawn(name, seed, options.rows), landmarks_of(name))
     alarms = sum(alarm(found, test) is not None for test in ("evidence", "proportion_evidence"))
     most = [
         max(getattr(one, test) for one in found) for test in ("evidence", "proportion_evidence")
@@ -115,8 +119,8 @@ def stationary(name: str, seed: int, rows: int) -> str:
     return f"alarms {alarms}, largest evidence {most[0]:.1f} and {most[1]:.1f}"
 
 
-def whole(name: str, seed: int, rows: int) -> str:
-    pieces = drawn(name, seed, rows)
+def whole(name: str, seed: int, options: Options) -> str:
+    pieces = drawn(name, seed, options.rows)
     first = next(pieces)
     learner = sb.ssbc(first[: landmarks_of(name)], BITS, epochs="auto", seed=seed).learn(first)
     for piece in pieces:
@@ -124,10 +128,10 @@ def whole(name: str, seed: int, rows: int) -> str:
     return f"{learner.epoch} new epochs in {learner.seen} rows"
 
 
-def worth(name: str, seed: int, _rows: int) -> str:
+def worth(name: str, seed: int, options: Options) -> str:
     """MAP by the last coder, of rows of the new mixture and of the stream, and of codes online."""
-    rows, draw = mixed(name, seed)
-    new, words = draw(10_000, 1 - SHARE), []
+    rows, draw = mixed(name, seed, options.share)
+    new, words = draw(10_000, 1 - options.share), []
     for policy in ("auto", "never"):
         learner = sb.ssbc(rows[: landmarks_of(name)], BITS, epochs=policy, seed=seed)
         done = streamed(learner, rows, refresh=8 * REFRESH)
@@ -135,6 +139,21 @@ def worth(name: str, seed: int, _rows: int) -> str:
         found.append(mean_precision(board(rows, seed), online_distances(done, rows)))
         words.append(f"{policy} " + " ".join(f"{value:.3f}" for value in found))
     return "new rows, all rows, all online: " + ", ".join(words)
+
+
+def ordered(name: str, seed: int, _options: Options) -> str:
+    """Classes one after the other."""
+    count, words = landmarks_of(name), []
+    _, rows = datasets.stream(name, count, ORDERED, seed=seed, order="classes")
+    found = board(rows, seed)
+    for label, bet in (("with", PLAN.bet), ("without", 0.0)):
+        embedding.PLAN = PLAN._replace(bet=bet)
+        learner = sb.ssbc(rows[:count], BITS, epochs="auto", seed=seed)
+        done = streamed(learner, rows, refresh=4 * REFRESH)
+        value = mean_precision(found, online_distances(done, rows))
+        words.append(f"{label} {value:.3f}, {done.epochs} epochs")
+    embedding.PLAN = PLAN
+    return "; ".join(words)
 
 
 def board(rows: Rows, seed: int) -> truth.Truth:
@@ -151,6 +170,7 @@ PARTS = {
     "stationary": (stationary, (*SETS, *MADE)),
     "whole": (whole, ("covtype",)),
     "worth": (worth, LABELLED),
+    "ordered": (ordered, ("covtype", "dsads", "mnist")),
 }
 
 
@@ -160,6 +180,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--share", type=float, default=0.9)
     options = parser.parse_args()
     for part in options.part:
         run, names = PARTS[part]
@@ -168,9 +189,7 @@ def main() -> None:
                 continue
             if name in MADE or datasets.available(name):
                 for seed in options.seeds:
-                    print(
-                        f"{part}: {name}, seed {seed}: {run(name, seed, options.rows)}", flush=True
-                    )
+                    print(f"{part}: {name}, seed {seed}: {run(name, seed, options)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,14 @@ def test_a_detector_goes_on_from_its_state_and_the_state_is_a_copy():
     assert again.fresh().state()["count"] == 0
 
 
+def test_a_state_that_a_kernel_could_not_use_is_refused():
+    state = detector_of(6).state()
+    with pytest.raises(ValueError, match="seen -1 measurements"):
+        ProportionDetector.from_state(state | {"count": -1})
+    with pytest.raises(ValueError, match=r"line of a detector is \(7,\), not \(8,\)"):
+        ProportionDetector.from_state(state | {"host": state["host"] | {"line": np.zeros(7)}})
+
+
 def test_what_is_held_is_no_more_than_it_says():
     detector = detector_of(COMPONENTS)
     held = detector.state()

@@ -152,8 +152,17 @@ class ProportionDetector(Evidence):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build a detector from what `state` returned."""
+        """Build a detector from what `state` returned; ValueError if arrays do not fit.
+
+        A kernel uses the count and the shapes as addresses.
+        """
         self = cls(state["components"])
         self.count, self.evidence, self.since = state["count"], state["evidence"], state["since"]
-        self._held = Held(**state["host"])  # there also when the components are on a device
+        if type(self.count) is not int or self.count < 0:
+            raise ValueError(f"a detector has seen {self.count} measurements")
+        for name, array in self._held._asdict().items():
+            found = state["host"][name]
+            if found.shape != array.shape:
+                raise ValueError(f"{name} of a detector is {found.shape}, not {array.shape}")
+            array[...] = found
         return self
