@@ -105,7 +105,8 @@ class Learner:
     certified : bool, default False
         Whether one byte more bounds the distance of a row from what its code decodes to.
     monitor : Monitor, optional
-        Decides when the stream has changed and a new epoch is due (`streambits.epochs`). Without one, only `renew` and `new_epoch` publish an epoch.
+        Decides when the stream has changed and a new epoch is due (`streambits.epochs`). Without
+        one, only `renew` and `new_epoch` publish an epoch.
     seed : int or Generator, default 0
         Seed of the sample, the rotation and new landmarks.
 
