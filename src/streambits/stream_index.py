@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +18,13 @@ from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.epochs.detector import DriftMeasurement
-from streambits.errors import InputError, StorageError
+from streambits.errors import InputError, ReachWarning, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
+from streambits.index.snapshot import default_candidates
 from streambits.journal import Journal, JournalReader, Record
+from streambits.live_recall import QUERIES, Known, LiveSample, Recall, hashed, measure, summarised
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder
@@ -124,6 +127,7 @@ class StreamIndex:
         self.seen = self.removed = 0
         self._next = 0
         self._rows: RowStore | None = RowStore() if self.keep_rows else None
+        self._sample: LiveSample | None = None  # where rows are not kept
         self._changes, self._gate = threading.RLock(), _Gate()
         self._broken = False
 
@@ -216,6 +220,8 @@ class StreamIndex:
             self.codes = storage.load(folder / f"{INDEX}.safetensors")
             self._online = OnlineEncoder(learner, refresh=self.settings.refresh)
             self._online.out_of_reach = held["out_of_reach"]
+        if held["sample"] is not None:
+            self._sample = LiveSample.from_state(held["sample"])
         if self._rows is not None:
             file = place.path / current["rows"]
             self._rows = RowStore.from_state(held["rows"], file, writes=place.writes)
@@ -489,6 +495,11 @@ class StreamIndex:
     def _keep(self, ids: Ids, rows: NDArray[Any]) -> None:
         if self._rows is not None:
             self._rows.put(numbers_of(ids), rows)
+            return
+        if self._sample is None and len(rows):
+            self._sample = LiveSample(rows.shape[1], rows.dtype)
+        if self._sample is not None:
+            self._sample.put(numbers_of(ids), rows)
 
     def _retire(self) -> None:
         """Forget coders of epochs that have no codes any more."""
@@ -499,6 +510,8 @@ class StreamIndex:
 
     def _remove(self, ids: Ids) -> None:
         with self._gate.changing():
+            if self._sample is not None:
+                self._sample.remove(numbers_of(ids))
             if self._online is None:
                 self._waiting = {
                     k: v for k, v in self._waiting.items() if k not in set(ids.tolist())
@@ -689,6 +702,72 @@ class StreamIndex:
             numbers = sorted({*counts, current})
             return tuple(EpochSummary(n, counts.get(n, 0), n == current) for n in numbers)
 
+    def recall(self, k: int = 10, *, queries: int = QUERIES) -> Recall:
+        """Measure how often searches find the true neighbours of rows that are here now.
+
+        Parameters
+        ----------
+        k : int, default 10
+            Recall is the share of the true k nearest rows among the first k answers.
+        queries : int, default 500
+            Rows that are searched for, each but for itself.
+
+        Returns
+        -------
+        Recall
+            With an interval, and for the rows of each epoch.
+
+        Raises
+        ------
+        InputError
+            If there are no codes yet, or fewer than 2 k rows.
+
+        Notes
+        -----
+        Where rows are kept, true neighbours are found among all of them, which reads them all.
+        Otherwise a sample of the rows that are here is held for this purpose, 32 MiB of them: up to
+        as many rows it is exact as well, and beyond that, extrapolated.
+        """
+        self._follow()
+        k = as_count(k, "k")
+        with self._gate.reading():
+            self._check_whole()
+            if self._online is None or len(self.codes) < 2 * k:
+                raise InputError(f"there are {len(self.codes)} codes: recall needs {2 * k} or more")
+            known, total = self._known(), len(self.codes)
+            found = measure(known, total, k, self._numbers_near, queries=queries)
+            with self.codes.pinned() as held:
+                asked = known.numbers[: len(found[0].shares)]
+                epochs = np.zeros(len(asked), np.int64)
+                for epoch, there in held.epochs_of(asked):
+                    epochs[there] = epoch
+            return summarised(found, epochs, k, total, len(known.numbers))
+
+    def _known(self) -> Known:
+        """Numbers and rows whose distances are known, in random order."""
+        if self._rows is None:
+            assert self._sample is not None
+            return Known(self._sample.numbers, self._sample.rows)
+        live = self._live()
+        numbers = live[np.argsort(hashed(live))]
+        return Known(numbers, self._rows.get(numbers))
+
+    def _numbers_near(
+        self, rows: NDArray[Any], k: int, allow: NDArray[np.int64] | None, share: float
+    ) -> NDArray[np.int64]:
+        """Search as `search` does, where `share` of all codes are allowed; numbers of the hits."""
+        options: dict[str, Any] = {}
+        if allow is not None:
+            with self.codes.pinned() as held:
+                options["allow"] = held.named(allow)
+            if self.codes.bits and self.codes.refine:
+                largest = max(held.counts.values())
+                options["candidates"] = max(k, 1 + round(share * default_candidates(10, largest)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReachWarning)
+            found = self.coders.search(self.codes, rows, k, **options).ids
+        return numbers_of(found.ravel()).reshape(found.shape)
+
     @property
     def drift(self) -> tuple[DriftMeasurement, ...]:
         """The latest measurements of the drift monitor."""
@@ -705,7 +784,7 @@ class StreamIndex:
         """Bytes in memory; rows in a file are not counted."""
         waiting = sum(row.nbytes for row in self._waiting.values())
         learned = 0 if self._online is None else self._online.learner.nbytes
-        kept = 0 if self._rows is None else self._rows.nbytes
+        kept = sum(part.nbytes for part in (self._rows, self._sample) if part is not None)
         return waiting + learned + self.coders.nbytes + self.codes.nbytes + kept
 
     def __len__(self) -> int:
@@ -805,6 +884,7 @@ class StreamIndex:
             "started": self._online is not None,
             "out_of_reach": self.out_of_reach,
             "rows": None if rows is None else rows.state(),
+            "sample": None if self._sample is None else self._sample.state(),
         }
 
 

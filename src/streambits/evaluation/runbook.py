@@ -646,9 +646,9 @@ def play(
     Notes
     -----
     An answer counts if its true distance is at most that of the true k-th nearest among live rows,
-    so it does not matter which of several equal rows is answered; an id that is answered twice counts once. While fewer
-    than k rows are live, all of them are to be found, and where none are, recall is 1. Times are of
-    the index alone.
+    so it does not matter which of several equal rows is answered; an id that is answered twice
+    counts once. While fewer than k rows are live, all of them are to be found, and where none are,
+    recall is 1. Times are of the index alone.
 
     Examples
     --------
