@@ -589,6 +589,7 @@ class StreamIndex:
         rerank: int | None = None,
         exact: Any = None,
         real: bool | str = AUTO,
+        decode: bool = True,
         metric: str | None = None,
     ) -> Hits:
         """Find the nearest rows of each query.
@@ -607,7 +608,7 @@ class StreamIndex:
         exact : True, array or callable, optional
             Prove the true nearest, of codes that are `certified`: True by the rows that are kept;
             or where the rows are, as for `HammingIndex.search`.
-        real, metric
+        real, decode, metric
             As for `CoderSet.search`.
 
         Returns
@@ -626,10 +627,11 @@ class StreamIndex:
             if exact is not None and exact is not False:
                 options["exact"] = self._look_up("exact") if exact is True else exact
             options = {name: value for name, value in options.items() if value is not None}
+            options |= {"real": real, "decode": decode}
             if rerank is None:
-                return self.coders.search(self.codes, asked, k, real=real, **options)
+                return self.coders.search(self.codes, asked, k, **options)
             look_up, wide = self._look_up("rerank"), max(k, as_count(rerank, "rerank"))
-            found = self.coders.search(self.codes, asked, wide, real=real, **options)
+            found = self.coders.search(self.codes, asked, wide, **options)
             return _reranked(found, asked, look_up, k, metric or self.settings.metric)
 
     def _search_waiting(self, asked: Array, k: int, allow: Any, metric: str | None) -> Hits:
