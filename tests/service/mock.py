@@ -158,8 +158,8 @@ class MockIndex:
             codes = rows @ self.planes > 0
             found = (codes != (query @ self.planes > 0)).sum(axis=1)
         else:
-            step = {"refined": 0.6, "true": 1e-9}[by]
-            found = np.sqrt((((np.round(rows / step) * step) - query) ** 2).sum(axis=1))
+            decoded = np.round(rows / 0.6) * 0.6 if by == "refined" else rows
+            found = np.sqrt(((decoded - query) ** 2).sum(axis=1))
         best = np.argsort(found, kind="stable")[:k]
         return {"ids": [[names[i] for i in best]], "distances": [found[best].tolist()]}
 

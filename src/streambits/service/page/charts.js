@@ -131,7 +131,7 @@ export function spectrum(host, energies, bits, title, description) {
     const powers = [];
     for (let power = bottom; power <= top; power += step) powers.push(power);
     const wide = Math.max(x(1) - x(0) - (energies.length > width / 4 ? 0 : 1), 0.5);
-    const ordinals = ticks(0, energies.length, width / 80).filter((value) => value >= 1);
+    const ordinals = ticks(0, energies.length, width / 60).filter((value) => value >= 1);
     return [
       ...axes(width, height, {
         x: (value) => x(value - 0.5), y, xs: ordinals, ys: powers, xWords: count,
@@ -157,7 +157,7 @@ export function balance(host, shares, far, title, description) {
     const wide = Math.max(x(1) - x(0) - (shares.length > width / 4 ? 0 : 1), 0.5);
     return [
       ...axes(width, height, {
-        x: (value) => x(value + 0.5), y, xs: ticks(0, shares.length - 1, width / 80),
+        x: (value) => x(value + 0.5), y, xs: ticks(0, shares.length - 1, width / 60),
         ys: [0, 0.5, 1], xWords: count, yWords: (value) => `${100 * value} %`,
         xTitle: "bit", yTitle: "ones",
       }),
@@ -171,12 +171,19 @@ export function balance(host, shares, far, title, description) {
   });
 }
 
-// A mean and its interval on an axis from 0 to 1, for a cell of a table that has the figures too.
-export function whisker(host, { mean, low, high }) {
-  const x = scale(0, 1, 0, 100);
+// Round ends of an axis that has all intervals.
+export function ends(intervals) {
+  const values = intervals.flatMap(({ mean, low, high }) => [mean, low, high]).filter(isNumber);
+  if (!values.length) return [0, 1];
+  return [Math.floor(Math.min(...values) * 10) / 10, Math.ceil(Math.max(...values) * 10) / 10];
+}
+
+// A mean and its interval on an axis, for a cell of a table that has the figures too.
+export function whisker(host, { mean, low, high }, [from, to]) {
+  const x = scale(from, to, 0, 100);
   const drawn = [svg("line", { x1: 0, x2: 100, y1: 8, y2: 8, class: "track" })];
   if (isNumber(low) && isNumber(high)) {
-    drawn.push(svg("rect", { x: x(low), y: 3, width: Math.max(x(high) - x(low), 1), height: 10, class: "spread" }));
+    drawn.push(svg("rect", { x: x(low), y: 4, width: Math.max(x(high) - x(low), 1), height: 8, class: "spread" }));
   }
   if (isNumber(mean)) drawn.push(svg("rect", { x: x(mean) - 0.75, y: 1, width: 1.5, height: 14, class: "mean" }));
   const attributes = { viewBox: "0 0 100 16", preserveAspectRatio: "none", class: "whisker", "aria-hidden": "true" };

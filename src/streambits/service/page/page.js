@@ -23,6 +23,7 @@ let heard = 0; // when the last status came
 let asking = false;
 let lost = null; // since when the service does not answer
 let events = null;
+let newest = null; // the epoch that was told last
 
 function announce(words) {
   write("announcer", words);
@@ -36,7 +37,7 @@ function connection(words) {
 function renew() {
   for (const one of documents) one.due = 0;
   for (const one of documents) read(one);
-  if (token()) readMap();
+  if (token() && status && !panels.isGathering(status)) readMap();
 }
 
 function show(found) {
@@ -47,12 +48,11 @@ function show(found) {
   panels.pulse(found);
   if (JSON.stringify(found.settings) !== JSON.stringify(before?.settings)) panels.settings(found);
   connection(events?.readyState === EventSource.OPEN ? "Live" : "Live, asked every 2 seconds");
+  if (before === null) newest = found.epoch;
   if (before === null || panels.isGathering(before) !== panels.isGathering(found)) renew();
   else if (before.epoch !== found.epoch) begun(found.epoch);
   if (before !== null && before.healthy !== found.healthy) announce(found.sentence);
 }
-
-let newest = null;
 
 function begun(epoch) {
   if (epoch === newest) return; // an event and a status both tell it

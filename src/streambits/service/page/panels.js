@@ -27,15 +27,24 @@ export function say(name, message) {
   content.hidden = Boolean(message);
 }
 
+function pair([name, value, note]) {
+  const made = tag("div");
+  const [number, ...unit] = value.split("\u00a0");
+  const figure = tag("dd", number);
+  if (unit.length) figure.append(" ", tag("span", unit.join(" "), "unit"));
+  made.append(tag("dt", name), figure);
+  if (note) made.append(tag("dd", note, "quiet small"));
+  return made;
+}
+
 function pairs(id, entries) {
-  at(id).replaceChildren(
-    ...entries.map(([name, value, note]) => {
-      const pair = tag("div");
-      pair.append(tag("dt", name), tag("dd", value));
-      if (note) pair.append(tag("dd", note, "quiet small"));
-      return pair;
-    }),
-  );
+  const list = at(id);
+  entries.map(pair).forEach((made, place) => {
+    const held = list.children[place];
+    if (!held) list.append(made);
+    else if (!held.isEqualNode(made)) held.replaceWith(made); // a selection elsewhere stays
+  });
+  while (list.children.length > entries.length) list.lastChild.remove();
 }
 
 // Rows are few and wait, or there are none: what the other panels show comes later.
@@ -46,6 +55,8 @@ export function isGathering(status) {
 function gathering(status) {
   at("gathering").hidden = !isGathering(status);
   if (!isGathering(status)) return;
+  const told = status.waiting > 0 && /landmarks/.test(status.sentence); // by the sentence above
+  at("gathering-words").className = told ? "unseen" : "";
   write("gathering-words", status.waiting > 0
     ? `Rows wait for landmarks: ${count(status.waiting)} of ${count(status.gathered)}.`
     : "No rows have come yet.");
@@ -84,19 +95,32 @@ export function settings(status) {
 
 const byNumber = ([one], [other]) => Number(one) - Number(other);
 
+// Whether epochs that are over are found less often than the current one, beyond doubt.
+function verdict(epochs) {
+  const current = epochs.at(-1);
+  const worse = epochs.slice(0, -1).filter((one) => one.high < current.low).map((one) => one.epoch);
+  if (epochs.length < 2) return "";
+  if (!worse.length) return "Older epochs are as good as the current one.";
+  const names = worse.length > 1 ? `epochs ${worse.slice(0, -1).join(", ")} and ${worse.at(-1)}` : `epoch ${worse[0]}`;
+  return `Codes of ${names} are worse than those of epoch ${current.epoch}: encoding them again would help.`;
+}
+
 export function recall(found) {
   if (!isNumber(found.mean)) return say("recall", found.detail ?? "Recall has not been measured yet.");
   say("recall");
   write("recall-mean", percent(found.mean));
-  write("recall-interval", isNumber(found.low) ? `between ${interval(found).replace(" to ", " and ")}` : "");
-  write("recall-words", `of the ${count(found.k)} true neighbours are found (recall@${found.k}), measured now with ${plural(found.queries, "query").replace("querys", "queries")} on ${plural(found.rows, "row")} of the sample.`);
+  write("recall-interval", isNumber(found.low) ? `(${interval(found)})` : "");
+  write("recall-words", `of the ${count(found.k)} true neighbours are found (recall@${found.k}), measured now with ${plural(found.queries, "query", "queries")} on ${plural(found.rows, "row")} of the sample.`);
   const epochs = Object.entries(found.epochs ?? {}).sort(byNumber);
+  const [from, to] = charts.ends(epochs.map(([, one]) => one));
+  write("recall-axis", `${(100 * from).toFixed(0)} to ${(100 * to).toFixed(0)} %`);
+  write("recall-verdict", verdict(epochs.map(([epoch, one]) => ({ epoch, ...one }))));
   at("recall-epochs").replaceChildren(
     ...epochs.map(([epoch, one]) => {
       const row = tag("tr");
       const [name, chart] = [tag("th", epoch), tag("td", "", "wide")];
       name.scope = "row";
-      charts.whisker(chart, one);
+      charts.whisker(chart, one, [from, to]);
       row.append(name, chart, tag("td", percent(one.mean), "number"), tag("td", interval(one), "number"));
       return row;
     }),

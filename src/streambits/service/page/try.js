@@ -51,28 +51,21 @@ function list([, title, note], found, truth) {
     box.append(tag("p", `Not available: ${found.error.message}`, "message"));
     return box;
   }
-  const body = tag("tbody");
-  found.ids.forEach((id, place) => {
-    const row = tag("tr");
-    const name = tag("td", "", "id");
+  const items = found.ids.map((id, place) => {
+    const item = tag("li");
+    const name = tag("span", "", "id");
     name.append(tag("span", String(id)));
     if (truth?.has(String(id))) {
       const mark = tag("span", "✓", "hit");
       mark.setAttribute("aria-hidden", "true");
       name.append(" ", mark, tag("span", " (a true neighbour)", "unseen"));
     }
-    row.append(tag("td", count(place + 1), "rank"), name, tag("td", distance(found.distances[place]), "number"));
-    body.append(row);
+    item.append(name, tag("span", distance(found.distances[place]), "distance"));
+    return item;
   });
-  const table = tag("table");
-  const head = tag("tr");
-  const columns = [["No.", "rank"], ["Id", ""], ["Distance", "number"]].map(([words, name]) => tag("th", words, name));
-  for (const column of columns) column.scope = "col";
-  head.append(...columns);
-  const top = tag("thead");
-  top.append(head);
-  table.append(tag("caption", `Neighbours by ${title}`, "unseen"), top, body);
-  box.append(found.ids.length ? table : tag("p", "No rows to find.", "message"));
+  const ordered = tag("ol");
+  ordered.append(...items);
+  box.append(items.length ? ordered : tag("p", "There are no rows to find.", "message"));
   return box;
 }
 

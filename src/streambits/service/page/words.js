@@ -1,9 +1,9 @@
 // How figures are written, and how documents of the service are fetched.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
-const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const four = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const SPACE = "\u00a0"; // between a number and its unit: no line break
 export const MISSING = "–";
@@ -13,10 +13,13 @@ const known = (write) => (value) => (isNumber(value) ? write(value) : MISSING);
 
 export const count = known((value) => whole.format(value));
 export const brief = known((value) => short.format(value));
-export const decimal = known((value) => one.format(value));
-export const distance = known((value) => (Number.isInteger(value) ? whole : four).format(value));
-export const rate = known((value) => (value < 10 ? one : whole).format(value) + SPACE + "rows/s");
-export const plural = (value, word) => count(value) + SPACE + word + (value === 1 ? "" : "s");
+export const decimal = known((value) => tenth.format(value));
+export const distance = known((value) => {
+  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(1);
+  return (Number.isInteger(value) ? whole : four).format(value);
+});
+export const rate = known((value) => (value < 10 ? tenth : whole).format(value) + SPACE + "rows/s");
+export const plural = (value, one, many = `${one}s`) => count(value) + SPACE + (value === 1 ? one : many);
 
 export const percent = known((value) => (100 * value).toFixed(1) + SPACE + "%");
 // A share that may be very small, such as a certificate: "0.0012 %", never "0.0 %".
@@ -33,7 +36,7 @@ export const bytes = known((value) => {
     value /= 1024;
     unit += 1;
   }
-  return (unit && value < 100 ? one : whole).format(value) + SPACE + units[unit];
+  return (unit && value < 100 ? tenth : whole).format(value) + SPACE + units[unit];
 });
 
 export const duration = known((seconds) => {
@@ -54,7 +57,7 @@ export const duration = known((seconds) => {
 let ahead = 0; // milliseconds by which the clock of the service is ahead of ours
 export const ago = known((seconds) => {
   const age = (Date.now() + ahead) / 1000 - seconds;
-  return age < 1.5 ? "now" : `${duration(age)} ago`;
+  return age < 1.5 ? "just now" : `${duration(age)} ago`;
 });
 
 // An answer of the service that is not a success; the message is in the service's words.
