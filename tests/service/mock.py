@@ -28,7 +28,7 @@ BASE, RATE = 480_000, 1500  # rows at the beginning, and rows per second
 SENT = 0.5  # seconds between two status events
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An answer that is not a success."""
 
     def __init__(self, status, detail):
@@ -148,12 +148,14 @@ class MockIndex:
         rows = np.stack([*self.held.values()])
         if "id" in asked:
             if asked["id"] not in self.held:
-                raise Refused(404, f"there is no row with the id {asked['id']!r}")
+                raise RefusedError(404, f"there is no row with the id {asked['id']!r}")
             query = self.held[asked["id"]]
         else:
             query = np.asarray(asked["rows"][0], float)
             if len(query) != COLUMNS:
-                raise Refused(422, f"rows have {len(query)} columns, and the index has {COLUMNS}")
+                raise RefusedError(
+                    422, f"rows have {len(query)} columns, and the index has {COLUMNS}"
+                )
         if by == "hamming":
             codes = rows @ self.planes > 0
             found = (codes != (query @ self.planes > 0)).sum(axis=1)
@@ -211,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _allowed(self, act):
         def refuse(*_):
-            raise Refused(401, "this needs the token of the service")
+            raise RefusedError(401, "this needs the token of the service")
 
         right = self.headers.get("Authorization") == f"Bearer {self.server.token}"
         return act if right else refuse
@@ -219,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, act):
         try:
             status, found = 200, act()
-        except Refused as error:
+        except RefusedError as error:
             status, found = error.status, {"detail": str(error)}
         self._send(status, "application/json", json.dumps(found).encode())
 

@@ -164,7 +164,7 @@ at("copy").addEventListener("click", async () => {
 new ResizeObserver(panels.drawMap).observe(at("map-canvas"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", panels.drawMap);
 document.addEventListener("visibilitychange", tick);
-tryIt.begin(token);
+tryIt.begin(token, () => status?.settings?.keep_rows !== false);
 readStatus();
 listen();
 setInterval(tick, POLL / 2);

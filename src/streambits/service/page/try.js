@@ -9,6 +9,8 @@ const WAYS = [
   ["true", "True distance", "of the raw rows"],
 ];
 
+const NONE = { error: new Error("raw rows are not kept in this index (keep_rows).") };
+
 // The id that was typed, as JSON. Digits are kept as they are: a number would round long ones.
 function idOf(words) {
   const typed = words.trim();
@@ -80,10 +82,10 @@ function summary([hamming, refined, exact]) {
   return `Of the ${plural(truth.size, "true neighbour")}, ${parts.join(" and ")}.`;
 }
 
-async function search(form, token) {
+async function search(form, token, keepsRows) {
   const body = question(form);
   write("try-words", "Searching …");
-  const answers = await Promise.all(WAYS.map(([by]) => answer(body(by), token())));
+  const answers = await Promise.all(WAYS.map(([by]) => (by === "true" && !keepsRows() ? NONE : answer(body(by), token()))));
   const exact = answers[2];
   const truth = exact.error ? null : new Set(exact.ids.map(String));
   write("try-words", summary(answers));
@@ -93,8 +95,9 @@ async function search(form, token) {
   );
 }
 
-// `token()` is the one that the service has accepted, or null.
-export function begin(token) {
+// `token()` is the one that the service has accepted, or null; `keepsRows()` whether there may be
+// true distances: a request that is refused would be in the console.
+export function begin(token, keepsRows) {
   const form = at("try-form");
   form.addEventListener("change", () => {
     const byId = form.elements.kind.value === "id";
@@ -106,7 +109,7 @@ export function begin(token) {
     const button = form.querySelector("button");
     button.setAttribute("aria-busy", "true");
     try {
-      await search(form, token);
+      await search(form, token, keepsRows);
     } catch (error) {
       write("try-words", error.message);
       at("try-answers").replaceChildren();
