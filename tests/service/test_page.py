@@ -194,7 +194,7 @@ def test_an_epoch_change_appears_without_reload(visit, service):
     page.wait_for_selector(f"#epochs-rows tr:has(.badge) >> text=/^{epoch} current/")
     page.wait_for_selector(f"#drift-chart >> text=epoch {epoch}", state="attached")
     page.wait_for_selector(f"#announcer >> text=Epoch {epoch} has begun.", state="attached")
-    expect(page.locator("#figures div").last).to_have_text(re.compile(f"^Epoch{epoch}up"))
+    expect(page.locator("#figures div").last).to_have_text(re.compile(f"^Epoch{epoch}of"))
     assert page.evaluate("window.same")
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_searched_is_told_in_words(visit):
 
 
 def test_true_distances_are_not_asked_for_where_rows_are_not_kept(visit):
-    running = STATUS | {"waiting": 0, "settings": {"keep_rows": False}}
+    running = STATUS | {"waiting": 0, "keep_rows": False}
     page = visit(before=_with("status", **running))
     _search(page, "doc-1")
     assert "raw rows are not kept" in page.locator(".answer .message").inner_text()

@@ -20,6 +20,7 @@ const documents = [
 
 let status = null;
 let heard = 0; // when the last status came
+let told = 0; // and the last one by an event
 let asking = false;
 let lost = null; // since when the service does not answer
 let events = null;
@@ -40,6 +41,8 @@ function renew() {
   if (token() && status && !panels.isGathering(status)) readMap();
 }
 
+const isTold = () => Date.now() - told < 2 * POLL;
+
 function show(found) {
   const before = status;
   status = found;
@@ -47,7 +50,7 @@ function show(found) {
   lost = null;
   panels.pulse(found);
   if (JSON.stringify(found.settings) !== JSON.stringify(before?.settings)) panels.settings(found);
-  connection(events?.readyState === EventSource.OPEN ? "Live" : "Live, asked every 2 seconds");
+  connection(isTold() ? "Live" : "Live, asked every 2 seconds");
   if (before === null) newest = found.epoch;
   if (before === null || panels.isGathering(before) !== panels.isGathering(found)) renew();
   else if (before.epoch !== found.epoch) begun(found.epoch);
@@ -69,13 +72,16 @@ async function read(one) {
   if (one.busy || !status) return;
   one.busy = true;
   one.due = Date.now() + SLOW;
+  let found;
   try {
-    one.show(await ask(`v1/${one.name}`));
+    found = await ask(`v1/${one.name}`);
   } catch (error) {
     if (error.status) say(one.name, error.message); // without one, the service does not answer
+    return;
   } finally {
     one.busy = false;
   }
+  one.show(found); // what fails here is a mistake of the page, and is in the console
 }
 
 async function readStatus() {
@@ -96,15 +102,17 @@ async function readStatus() {
 
 function tick() {
   if (document.hidden) return;
-  const open = events?.readyState === EventSource.OPEN;
-  if (Date.now() - heard >= (open ? 2 * POLL : POLL - 100)) readStatus();
+  if (!isTold() && Date.now() - heard >= POLL - 100) readStatus();
   else if (status) panels.pulse(status); // the age of the last commit grows
   for (const one of documents) if (Date.now() >= one.due) read(one);
 }
 
 function listen() {
   events = new EventSource("v1/events");
-  events.addEventListener("status", (event) => show(parse(event.data)));
+  events.addEventListener("status", (event) => {
+    told = Date.now();
+    show(parse(event.data));
+  });
   events.addEventListener("epoch", (event) => begun(parse(event.data).epoch));
   events.addEventListener("drift", () => {
     const one = documents.find(({ name }) => name === "drift");
@@ -164,7 +172,7 @@ at("copy").addEventListener("click", async () => {
 new ResizeObserver(panels.drawMap).observe(at("map-canvas"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", panels.drawMap);
 document.addEventListener("visibilitychange", tick);
-tryIt.begin(token, () => status?.settings?.keep_rows !== false);
+tryIt.begin(token, () => status?.keep_rows !== false);
 readStatus();
 listen();
 setInterval(tick, POLL / 2);

@@ -79,12 +79,13 @@ export function pulse(status) {
   const lag = isNumber(status.lag) ? plural(status.lag, "message") : "no source";
   pairs("figures", [
     ["Rows", count(status.rows), `${brief(status.seen)} seen, ${brief(status.removed)} removed`],
-    ["Arriving", rate(status.rows_per_second), `${count(status.queue)} in the queue`],
+    ["Arriving", rate(status.rows_per_second), `up for ${duration(status.uptime)}`],
     ["Lag", lag, isNumber(status.lag) ? "behind the source" : "rows come by HTTP"],
-    ["Rejects", plural(status.rejects, "row"), "that could not be used"],
+    ["Queue", plural(status.queue, "change"), "waiting to be committed"],
+    ["Rejects", plural(status.rejects, "row"), "that were left out"],
     ["Last commit", isNumber(status.last_commit) ? ago(status.last_commit) : "none yet", `journal of ${bytes(status.journal_bytes)}`],
     ["Memory", bytes(status.memory), "resident"],
-    ["Epoch", isGathering(status) ? "none yet" : count(status.epoch), `up for ${duration(status.uptime)}`],
+    ["Epoch", isGathering(status) ? "none yet" : count(status.epoch), isGathering(status) ? "rows wait for landmarks" : "of new codes"],
   ]);
 }
 
