@@ -205,7 +205,9 @@ export function epochs(found) {
       return row;
     }),
   );
-  at("command-box").hidden = !found.command;
+  at("command-box").hidden = !found.command && !found.hint;
+  at("command-line").hidden = !found.command;
+  write("command-words", found.command ? "To bring all codes to the current epoch, run" : found.hint ?? "");
   write("command", found.command ?? "");
 }
 
@@ -222,17 +224,18 @@ export function map(found) {
     return say("map", "The sample is empty.");
   }
   say("map");
-  const present = [...new Set(epoch)].sort((a, b) => b - a); // the newest is group 0
+  const present = [...new Set(epoch)].sort((a, b) => (b ?? -1) - (a ?? -1)); // the newest is group 0
+  const name = (one) => (isNumber(one) ? `epoch ${one}` : "no epoch");
   points = { x, y, group: epoch.map((one) => present.indexOf(one)) };
   const sizes = present.map((one) => epoch.filter((value) => value === one).length);
   at("map-legend").replaceChildren(
     ...present.map((one, group) => {
       const entry = tag("span", "", "entry");
-      entry.append(charts.symbol(group), `epoch ${one}: ${plural(sizes[group], "row")}`);
+      entry.append(charts.symbol(group), `${name(one)}: ${plural(sizes[group], "row")}`);
       return entry;
     }),
   );
-  const words = present.map((one, group) => `${count(sizes[group])} of epoch ${one}`).join(", ");
+  const words = present.map((one, group) => `${count(sizes[group])} of ${name(one)}`).join(", ");
   at("map-canvas").setAttribute("aria-label", `Map of ${plural(x.length, "row")} of the sample: ${words}`);
   drawMap();
 }
