@@ -95,7 +95,7 @@ export function drift(host, { rows, lines, alarm, marks }, title, description) {
     const x = scale(low, high, LEFT, width - RIGHT);
     const y = scale(least, most, height - BOTTOM, TOP);
     const drawn = axes(width, height, {
-      x, y, xs: ticks(low, high, width / 110), ys: ticks(least, most, 4),
+      x, y, xs: ticks(low, high, width / 110), ys: ticks(least, most, 5),
       xWords: brief, yWords: decimal, xTitle: "rows seen", yTitle: "evidence",
     });
     let free = -Infinity; // where the next label fits
@@ -204,36 +204,52 @@ function point(pen, shape, x, y, size) {
   pen.fill();
 }
 
-// Points in the plane; a group has a shape and one of the colours --map-0 to --map-3.
+// Where most of the values lie, with a margin: few that are far away must not squeeze the others.
+function span(values) {
+  const sorted = values.filter(isNumber).sort((a, b) => a - b);
+  const [low, high] = [0.005, 0.995].map((part) => sorted[Math.round(part * (sorted.length - 1))]);
+  const margin = 0.25 * (high - low);
+  return [Math.max(low - margin, sorted[0]), Math.min(high + margin, sorted.at(-1))];
+}
+
+// Points in the plane; a group has a shape and one of the colours --map-0 to --map-3, group -1 is
+// grey. Returns how many lie outside.
 export function scatter(canvas, { x, y, group }) {
   const style = getComputedStyle(canvas);
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (!width || !x.length) return;
+  if (!width || !x.length) return 0;
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
-  const span = (values) => values.filter(isNumber).reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
   const [[left, right], [bottom, top]] = [span(x), span(y)];
   const size = x.length > 3000 ? 1.5 : x.length > 800 ? 2 : 3;
   const unit = Math.min((width - 16) / (right - left || 1), (height - 16) / (top - bottom || 1));
   pen.globalAlpha = x.length > 800 ? 0.7 : 0.9;
-  const order = [...x.keys()].sort((a, b) => group[b] - group[a]); // the current epoch is on top
+  const depth = (place) => (group[place] < 0 ? Infinity : group[place]);
+  const order = [...x.keys()].sort((a, b) => depth(b) - depth(a) || 0); // the current epoch is on top
+  let outside = 0;
   for (const place of order) {
-    if (!isNumber(x[place]) || !isNumber(y[place])) continue;
-    const shape = group[place] % SHAPES;
-    pen.fillStyle = style.getPropertyValue(`--map-${shape}`);
-    point(pen, shape, width / 2 + (x[place] - (left + right) / 2) * unit, height / 2 - (y[place] - (bottom + top) / 2) * unit, size);
+    const across = width / 2 + (x[place] - (left + right) / 2) * unit;
+    const down = height / 2 - (y[place] - (bottom + top) / 2) * unit;
+    if (!(across >= 0 && across <= width && down >= 0 && down <= height)) {
+      outside += 1;
+      continue;
+    }
+    const shape = Math.max(group[place], 0) % SHAPES;
+    pen.fillStyle = style.getPropertyValue(group[place] < 0 ? "--map-none" : `--map-${shape}`);
+    point(pen, shape, across, down, size);
   }
+  return outside;
 }
 
 // The shape and colour of a group, for a legend.
 export function symbol(group) {
-  const shape = group % SHAPES;
+  const shape = Math.max(group, 0) % SHAPES;
   const shapes = [
     svg("circle", { cx: 6, cy: 6, r: 4 }), svg("rect", { x: 2, y: 2, width: 8, height: 8 }),
     svg("path", { d: "M6 1L11 10L1 10Z" }), svg("path", { d: "M6 0.5L11.5 6L6 11.5L0.5 6Z" }),
   ];
-  return svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, class: `symbol map-${shape}`, "aria-hidden": "true" }, shapes[shape]);
+  return svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, class: `symbol map-${group < 0 ? "none" : shape}`, "aria-hidden": "true" }, shapes[shape]);
 }

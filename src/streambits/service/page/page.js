@@ -62,6 +62,7 @@ function begun(epoch) {
   newest = epoch;
   announce(`Epoch ${epoch} has begun.`);
   renew();
+  setTimeout(renew, POLL); // a service may tell it a moment before all of its documents do
 }
 
 async function read(one) {

@@ -214,7 +214,9 @@ export function epochs(found) {
 let points = null; // of the map, to be drawn again in another size or other colours
 
 export function drawMap() {
-  if (points) charts.scatter(at("map-canvas"), points);
+  if (!points) return;
+  const outside = charts.scatter(at("map-canvas"), points);
+  write("map-outside", outside ? `${plural(outside, "row")} ${outside === 1 ? "lies" : "lie"} far outside.` : "");
 }
 
 export function map(found) {
@@ -224,14 +226,15 @@ export function map(found) {
     return say("map", "The sample is empty.");
   }
   say("map");
-  const present = [...new Set(epoch)].sort((a, b) => (b ?? -1) - (a ?? -1)); // the newest is group 0
-  const name = (one) => (isNumber(one) ? `epoch ${one}` : "no epoch");
-  points = { x, y, group: epoch.map((one) => present.indexOf(one)) };
+  const present = [...new Set(epoch)].sort((a, b) => (b ?? -1) - (a ?? -1));
+  const groupOf = (one) => (isNumber(one) ? present.indexOf(one) : -1); // the newest is group 0
+  const name = (one) => (isNumber(one) ? `epoch ${one}` : "any epoch");
+  points = { x, y, group: epoch.map(groupOf) };
   const sizes = present.map((one) => epoch.filter((value) => value === one).length);
   at("map-legend").replaceChildren(
     ...present.map((one, group) => {
       const entry = tag("span", "", "entry");
-      entry.append(charts.symbol(group), `${name(one)}: ${plural(sizes[group], "row")}`);
+      entry.append(charts.symbol(groupOf(one)), `${name(one)}: ${plural(sizes[group], "row")}`);
       return entry;
     }),
   );

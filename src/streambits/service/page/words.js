@@ -13,7 +13,7 @@ const known = (write) => (value) => (isNumber(value) ? write(value) : MISSING);
 
 export const count = known((value) => whole.format(value));
 export const brief = known((value) => short.format(value));
-export const decimal = known((value) => tenth.format(value));
+export const decimal = known((value) => tenth.format(value).replace("-", "−"));
 export const distance = known((value) => {
   if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(1);
   return (Number.isInteger(value) ? whole : four).format(value);
@@ -96,6 +96,6 @@ export async function ask(path, { body, token } = {}) {
   } catch {
     if (response.ok) throw new Refusal(response.status, `what ${path} answers is not JSON`);
   }
-  if (!response.ok) throw new Refusal(response.status, words(found?.detail, response.status));
+  if (!response.ok) throw new Refusal(response.status, words(found?.detail ?? found?.error, response.status));
   return found;
 }
