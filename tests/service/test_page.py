@@ -1,0 +1,460 @@
+"""The page of the service in a real browser, against the stand-in of `service.mock`.
+
+The tests know the service by its address, its token and its API alone. With STREAMBITS_SERVICE (its
+address) and STREAMBITS_TOKEN they visit another one: its index must keep raw rows of 8 columns,
+have codes of 64 bits with refinement, and about 60,000 rows with the ids doc-0, doc-1, ...
+"""
+
+import json
+import os
+import re
+import shutil
+import urllib.request
+from typing import NamedTuple
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from service.mock import COLUMNS, PAGE, Server
+
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PANELS = ("pulse", "recall", "drift", "spectrum", "bits", "epochs", "try", "map")
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+HTML = '<img src=x onerror="document.title=1"><b>bold</b>'
+WAYS = ("Hamming distance", "Refined distance", "True distance")
+
+
+def _browser_file():
+    """Where the browser is; without one the tests are skipped, and fail in CI."""
+    found = os.environ.get("STREAMBITS_BROWSER") or shutil.which("chromium")
+    if found is None:
+        reason = "no browser: install chromium, or name one by STREAMBITS_BROWSER"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+class Service(NamedTuple):
+    """A running service."""
+
+    url: str
+    token: str
+    columns: int
+
+    def post(self, path, document):
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(
+            self.url + path, json.dumps(document).encode(), headers, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def add(self, **rows):
+        self.post("v1/rows", {"ids": list(rows), "rows": list(rows.values())})
+
+
+@pytest.fixture(scope="module")
+def service():
+    if address := os.environ.get("STREAMBITS_SERVICE"):
+        yield Service(address, os.environ["STREAMBITS_TOKEN"], COLUMNS)
+        return
+    with Server() as server:
+        yield Service(server.url, server.token, COLUMNS)
+
+
+@pytest.fixture(scope="module")  # no longer: while it runs, other tests cannot call asyncio.run
+def browser():
+    file = _browser_file()
+    expect.set_options(timeout=10_000)
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=file, args=SWITCHES)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(browser, service):
+    """visit(...): the page, opened; the console and all requests are checked in the end."""
+    contexts, messages, requests = [], [], []
+
+    def opened(viewport=WIDE, scheme="light", before=None, quiet=True):
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        if quiet:
+            page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        if before is not None:
+            before(page)
+        page.goto(service.url)
+        page.wait_for_selector("#sentence.good, #sentence.bad")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert messages == []
+    assert requests, "no page was visited"
+    assert [url for url in requests if not url.startswith(service.url)] == []
+
+
+def _search(page, what, *, vector=False):
+    kind = "vector" if vector else "id"
+    page.check(f"input[name=kind][value={kind}]")
+    page.fill(f"#try-{kind}", what)
+    page.click("#try-form button")
+    expect(page.locator("#try-words")).to_have_text(re.compile(r"\.$|: "))
+
+
+def _answers(page):
+    return {
+        box.locator("h3").inner_text(): box.locator(".id > span:first-child").all_inner_texts()
+        for box in page.locator(".answer").all()
+    }
+
+
+def _show_map(page, service):
+    page.fill("#token", service.token)
+    page.click("#token-form button")
+    page.wait_for_selector("#map-canvas", state="visible")
+
+
+def _without_events(page):
+    page.route("**/v1/events", lambda route: route.fulfill(status=204))
+
+
+def _with(path, status=200, **document):
+    """A visitor's `before`: the service answers so at a path, and sends no events."""
+
+    def before(page):
+        _without_events(page)
+        page.route(f"**/v1/{path}", lambda route: route.fulfill(status=status, json=document))
+
+    return before
+
+
+STATUS = {
+    "rows": 120,
+    "waiting": 120,
+    "gathered": 5000,
+    "seen": 120,
+    "removed": 0,
+    "rejects": 0,
+    "epoch": 0,
+    "rows_per_second": 3.25,
+    "lag": None,
+    "last_commit": None,
+    "memory": 3 << 30,
+    "queue": 0,
+    "journal_bytes": 2048,
+    "settings": {},
+    "uptime": 59,
+    "healthy": True,
+    "sentence": "Rows come in.",
+}
+
+
+def test_every_panel_shows_live_figures(visit, service):
+    page = visit()
+    page.wait_for_selector("#epochs-rows tr")
+    _show_map(page, service)
+    for name in ("recall", "drift", "spectrum", "bits", "epochs", "map"):
+        page.wait_for_selector(f"#{name} .content", state="visible")
+        assert page.locator(f"#{name} .message").is_hidden(), name
+    pulse = page.locator("#figures").inner_text()
+    for words in ("Rows", "rows/s", "Lag", "Rejects", "Last commit", "MiB", "Epoch"):
+        assert words in pulse
+    assert page.locator("#recall-mean").inner_text().endswith("%")
+    assert page.locator("#recall-epochs tr").count() == page.locator("#epochs-rows tr").count()
+    assert "alarm at 13.8" in page.locator("#drift-chart svg").text_content()
+    assert page.locator("#drift-chart .line").first.get_attribute("d").count("L") > 100
+    assert page.locator("#spectrum-chart .bar").count() >= 64
+    assert page.locator("#bits-chart .bar").count() == 64
+    assert page.locator("#spectrum-words").inner_text().startswith("Proven: the sketch is off by")
+    assert page.locator("#command").inner_text()
+    assert page.locator(".badge").count() == 1
+    pen = "document.querySelector('canvas').getContext('2d')"
+    assert page.evaluate(f"new Set({pen}.getImageData(0, 0, 300, 300).data).size") > 10
+    before = page.locator("#figures dd").first.inner_text()
+    expect(page.locator("#figures dd").first).not_to_have_text(before)
+
+
+def test_an_epoch_change_appears_without_reload(visit, service):
+    page = visit()
+    page.wait_for_selector("#epochs-rows tr")
+    page.evaluate("window.same = true")
+    epoch = service.post("v1/epochs", {})["epoch"]
+    page.wait_for_selector(f"#epochs-rows tr:has(.badge) >> text=/^{epoch} current/")
+    page.wait_for_selector(f"#drift-chart >> text=epoch {epoch}", state="attached")
+    page.wait_for_selector(f"#announcer >> text=Epoch {epoch} has begun.", state="attached")
+    expect(page.locator("#figures div").last).to_have_text(re.compile(f"^Epoch{epoch}of"))
+    assert page.evaluate("window.same")
+
+
+def test_without_events_the_page_asks_every_two_seconds_and_notices_silence(visit, service):
+    asked = []
+
+    def before(page):
+        _without_events(page)
+        page.on("request", lambda request: asked.append(request.url))
+
+    page = visit(before=before, quiet=False)
+    page.wait_for_selector("#epochs-rows tr")
+    epoch = service.post("v1/epochs", {})["epoch"]
+    page.wait_for_selector(f"#epochs-rows tr:has(.badge) >> text=/^{epoch} current/")
+    assert page.locator("#connection").inner_text() == "Live, asked every 2 seconds"
+    assert 2 <= sum(url.endswith("/v1/status") for url in asked) <= 4
+    page.route("**/v1/*", lambda route: route.abort())
+    page.wait_for_selector("#sentence.bad >> text=No figures from the service since")
+    page.unroute("**/v1/*")
+    page.wait_for_selector("#sentence.good")
+
+
+def test_try_it_finds_a_known_neighbour(visit, service):
+    row = [40.0 + i for i in range(service.columns)]
+    service.add(**{"the-row": row, "its-twin": [value + 0.01 for value in row]})
+    page = visit()
+    _search(page, "the-row")
+    found = _answers(page)
+    assert tuple(found) == WAYS
+    for way in WAYS:
+        assert set(found[way][:2]) == {"the-row", "its-twin"}, way
+    words = re.compile(
+        r"^Of the 10\strue neighbours, Hamming distance finds \d+ and refined .* \d+\.$"
+    )
+    expect(page.locator("#try-words")).to_have_text(words)
+    assert page.locator(".answer").first.locator(".hit").count() >= 2
+    page.fill("#try-k", "3")
+    _search(page, json.dumps(row), vector=True)
+    expect(page.locator(".answer li")).to_have_count(9)
+    assert _answers(page)["True distance"][0] == "the-row"
+
+
+def test_html_in_ids_is_shown_as_text(visit, service):
+    row = [-60.0 - i for i in range(service.columns)]
+    service.add(**{HTML: row})
+    page = visit()
+    _search(page, HTML)
+    assert all(ids[0] == HTML for ids in _answers(page).values())
+    assert page.locator(".answer img, .answer b").count() == 0
+    assert page.title() == "streambits"
+
+
+def test_what_cannot_be_searched_is_told_in_words(visit):
+    page = visit(quiet=False)  # a browser writes refused requests to the console itself
+    _search(page, "[1, two, 3]", vector=True)
+    assert page.locator("#try-words").inner_text() == "Value 2 is two, which is not a number."
+    _search(page, "no such id")
+    words = page.locator("#try-words").inner_text()
+    assert words.startswith("The search was refused: ")
+    assert "no such id" in words
+    refusal = {"status": 409, "json": {"detail": "raw rows are not kept"}}
+    page.route(
+        "**/v1/search",
+        lambda route: (
+            route.fulfill(**refusal)
+            if '"true"' in route.request.post_data
+            else route.fulfill(json={"ids": [[7]], "distances": [[0]]})
+        ),
+    )
+    _search(page, "7")
+    assert page.locator(".answer .message").inner_text() == "Not available: raw rows are not kept"
+    assert _answers(page)["Hamming distance"] == ["7"]
+
+
+def test_true_distances_are_not_asked_for_where_rows_are_not_kept(visit):
+    running = STATUS | {"waiting": 0, "keep_rows": False}
+    page = visit(before=_with("status", **running))
+    _search(page, "doc-1")
+    assert "raw rows are not kept" in page.locator(".answer .message").inner_text()
+    assert len(_answers(page)["Refined distance"]) == 10
+
+
+def test_long_ids_are_sent_and_shown_to_the_last_digit(visit):
+    sent, number = [], "9007199254740993"  # 2**53 + 1
+
+    def answer(route):
+        sent.append(route.request.post_data)
+        route.fulfill(
+            content_type="application/json", body=f'{{"ids": [[{number}]], "distances": [[0]]}}'
+        )
+
+    page = visit(before=lambda page: page.route("**/v1/search", answer))
+    _search(page, number)
+    assert all(f'"id": {number},' in body for body in sent)
+    assert _answers(page) == {way: [number] for way in WAYS}
+    _search(page, f'"{number}"')
+    assert f'"id": "{number}",' in sent[-1]
+
+
+def test_the_map_needs_the_token_which_stays_in_the_tab(visit, service):
+    asked = []
+
+    def before(page):
+        page.on("request", lambda request: asked.append((request.url, request.headers)))
+
+    page = visit(before=before, quiet=False)
+    page.wait_for_selector("#epochs-rows tr")
+    assert not any("/v1/map" in url for url, _ in asked)
+    page.fill("#token", "wrong")
+    page.click("#token-form button")
+    page.wait_for_selector("#map .message >> text=The token was refused")
+    assert page.evaluate("sessionStorage.length") == 0
+    _show_map(page, service)
+    sent = [headers["authorization"] for url, headers in asked if "/v1/map" in url]
+    assert sent == ["Bearer wrong", f"Bearer {service.token}"]
+    assert page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]") == [
+        1,
+        0,
+        "",
+    ]
+    assert service.token not in page.content()
+    page.reload()
+    page.wait_for_selector("#map-canvas", state="visible")
+    page.click("#forget")
+    assert page.evaluate("sessionStorage.length") == 0
+    assert page.evaluate("document.activeElement.id") == "token"
+
+
+def test_rows_that_wait_are_told_and_nothing_else_is_asked(visit):
+    asked = []
+
+    def before(page):
+        _with("status", **STATUS)(page)
+        page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+
+    page = visit(before=before)
+    words = page.locator("#gathering").inner_text()
+    assert words.startswith("Rows wait for landmarks: 120 of 5,000.")
+    assert page.locator("#gathering-bar").get_attribute("value") == str(120 / 5000)
+    assert "first codes" in page.locator("#recall .message").inner_text()
+    assert not {"recall", "drift", "bits", "spectrum", "epochs", "map"} & set(asked)
+    figures = page.locator("#figures").inner_text()
+    for expected in ("no source", "3.3 rows/s", "3 GiB", "none yet", "journal of 2 KiB", "59 s"):
+        assert expected in figures.replace("\u00a0", " "), expected
+
+
+def test_trouble_is_red_and_in_the_words_of_the_service(visit):
+    trouble = {"healthy": False, "sentence": "The journal cannot be written: the disk is full."}
+    page = visit(before=_with("status", **STATUS | trouble))
+    assert page.locator("#sentence.bad").inner_text() == trouble["sentence"]
+    assert page.title() == "(!) streambits"
+
+
+def test_a_document_that_is_not_ready_is_told_in_its_panel(visit):
+    detail = "recall is measured when 1,000 rows are in the sample"
+    page = visit(before=_with("recall", 503, detail=detail), quiet=False)
+    page.wait_for_selector(f"#recall .message >> text={detail}")
+    page.wait_for_selector("#epochs-rows tr")
+
+
+def test_the_command_can_be_copied(visit):
+    page = visit()
+    page.wait_for_selector("#epochs-rows tr")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy")
+    page.wait_for_selector("#copy >> text=Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("#command").inner_text()
+
+
+def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit):
+    page = visit()
+    page.wait_for_selector("#epochs-rows tr")
+    order = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        name, style, width = page.evaluate(
+            "(() => { const e = document.activeElement, s = getComputedStyle(e); return "
+            "[e.id || e.innerText || e.value, s.outlineStyle, parseFloat(s.outlineWidth)]; })()"
+        )
+        assert style == "solid", name
+        assert width >= 2, name
+        order.append(name)
+    first = ["Skip to the search", "Settings", "copy", "id", "try-id", "try-k", "Search"]
+    assert order == [*first, "token", "Show the map", "openapi.json"]
+    page.focus("#try-id")
+    page.keyboard.type("doc-1")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".answer li")
+
+
+def test_axe_finds_nothing(visit, service):
+    page = visit()
+    page.wait_for_selector("#epochs-rows tr")
+    page.click("summary")
+    _search(page, "doc-1")
+    _show_map(page, service)
+    found = Axe().run(page).response
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+    checked = {one["id"] for one in found["passes"]}
+    assert {"color-contrast", "label", "button-name", "svg-img-alt"} <= checked
+
+
+@pytest.mark.parametrize("healthy", [True, False])
+def test_contrast_suffices_in_light_and_dark(visit, healthy):
+    trouble = {"healthy": healthy, "waiting": 0 if healthy else 120}
+    page = visit(before=_with("status", **STATUS | trouble))
+    page.wait_for_selector("#recall strong" if healthy else "#recall .message", state="visible")
+    grounds = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        grounds.add(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        found = Axe().run(page, options={"runOnly": ["color-contrast"]}).response
+        assert [one["html"] for rule in found["violations"] for one in rule["nodes"]] == [], scheme
+        assert found["passes"]
+    assert len(grounds) == 2
+
+
+def test_a_narrow_window_does_not_scroll_sideways(visit, service):
+    row = [90.0 + i for i in range(service.columns)]
+    service.add(**{"a-very-long-id-without-any-space-" * 3: row})
+    page = visit(viewport=NARROW)
+    page.wait_for_selector("#epochs-rows tr")
+    _search(page, json.dumps(row), vector=True)
+    _show_map(page, service)
+    wider = (
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.unseen') && "
+        "e.getBoundingClientRect().right > innerWidth).map(e => e.outerHTML.slice(0, 80))"
+    )
+    for width in (NARROW["width"], 768):
+        page.set_viewport_size(NARROW | {"width": width})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(wider) == [], width
+
+
+def test_a_missing_browser_is_a_failure_in_ci_alone(monkeypatch):
+    monkeypatch.delenv("STREAMBITS_BROWSER", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="install chromium"):
+        _browser_file()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="install chromium"):
+        _browser_file()
+
+
+def test_the_page_is_plain_files_without_outside_addresses():
+    files = {path.name: path.read_text() for path in PAGE.iterdir()}
+    assert {"index.html", "page.css", "page.js", "icon.svg"} <= set(files)
+    for name, text in files.items():
+        outside = text.replace("http://www.w3.org/2000/svg", "")  # the name of SVG, not an address
+        assert "://" not in outside, name
+        assert "innerHTML" not in text, name
+    page = files["index.html"]
+    assert "style=" not in page
+    assert "<style" not in page
+    assert page.count("<script") == page.count('<script type="module" src=') == 1
+    assert all(f'id="{name}"' in page for name in PANELS)
