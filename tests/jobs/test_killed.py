@@ -1,6 +1,6 @@
 """Jobs that are killed at random moments, and started again until they are done.
 
-12 kills of each kind, and 4 over a broker; with STREAMBITS_SLOW=1 100 and 20.
+6 kills of each kind, and 3 over a broker; with STREAMBITS_SLOW=1 100, and 20 to 50.
 """
 
 import json
@@ -16,7 +16,7 @@ from streambits.io.codes.parquet import read_codes
 
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-KILLS, BROKER_KILLS, DELETE_KILLS = (100, 20, 50) if SLOW else (12, 4, 4)
+KILLS, BROKER_KILLS, DELETE_KILLS, FEW = (100, 20, 50, 20) if SLOW else (6, 3, 3, 3)
 LEARN = ["--bits", 8, "--n-landmarks", 40, "--skip-bad", "--quiet"]
 ONLINE = [*LEARN, "--refresh", 700]
 
@@ -61,7 +61,7 @@ def test_online_with_many_epochs_of_which_few_are_kept(jobs, moving_files, tmp_p
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert sum(name.startswith("epochs/") for name in wanted) == 2  # and the current one
-    kill_until(jobs, command, 6, tmp_path, content)
+    kill_until(jobs, command, FEW, tmp_path, content)
 
 
 @pytest.mark.parametrize("where", ["codes.jsonl", "npy"])
@@ -79,7 +79,7 @@ def test_online_to_another_sink(where, jobs, moving_files, tmp_path, content):
 
     seconds = jobs.whole([*command("alone"), "--out", tmp_path / "job"])
     kills = tries = 0
-    while kills < 4:
+    while kills < FEW:
         tries += 1
         name = f"killed{tries}"
         kills += jobs.killed([*command(name), "--out", tmp_path / f"job{tries}"], seconds)
@@ -92,7 +92,7 @@ def test_learn(jobs, moving_files, tmp_path, content):
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert set(wanted) == {"model.safetensors", "rejects.jsonl"}
-    kill_until(jobs, command, 6, tmp_path, content)
+    kill_until(jobs, command, FEW, tmp_path, content)
 
 
 def test_encode(jobs, moving_files, tmp_path, content):
@@ -101,7 +101,7 @@ def test_encode(jobs, moving_files, tmp_path, content):
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert set(wanted) >= {"codes/part-000000.parquet", "rejects.jsonl"}
-    kill_until(jobs, command, 6, tmp_path, content)
+    kill_until(jobs, command, FEW, tmp_path, content)
 
 
 @pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGTERM])

@@ -1,6 +1,7 @@
 """Jobs that are killed at random moments, and started again until they are done."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from streambits import load
 
-KILLS = 20
+KILLS = 100 if os.environ.get("STREAMBITS_SLOW") else 8
 JOBS = """
 import contextlib, json, os, signal, sys, time, traceback
 from pathlib import Path
