@@ -128,18 +128,10 @@ def ids_from_json(value: Any, most: int, name: str = IDS) -> Ids:
         raise InputError(f"{name} must be whole numbers of 64 bits or texts, all of one kind")
     if any(isinstance(one, int) and not -LAST_ID - 1 <= one <= LAST_ID for one in values):
         raise InputError(f"{name} must be whole numbers of 64 bits, and one is larger")
-    return storable(as_ids(values, name), name)
-
-
-def storable(ids: Ids, name: str = IDS) -> Ids:
-    """Refuse texts that cannot be written as UTF-8."""
-    if ids.dtype.kind == "T":
-        for one in ids.tolist():
-            try:
-                one.encode()
-            except UnicodeEncodeError:
-                raise InputError(f"{name} have {one!r}, which is not valid Unicode") from None
-    return ids
+    try:
+        return as_ids(values, name)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} have {error.object!r}, which is not valid Unicode") from None
 
 
 def check_count(count: int, most: int, name: str = ROWS) -> None:
@@ -235,7 +227,7 @@ def ids_from_arrow(body: bytes, most: int) -> Ids:
         if batch.column(0).null_count:
             raise InputError("an id is missing")
         parts.append(as_ids(batch.column(0).to_pylist()))
-    return storable(concat_ids(parts))
+    return concat_ids(parts)
 
 
 def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
@@ -256,7 +248,7 @@ def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
         rows.append(as_float32(found.rows, width or (rows[0].shape[1] if rows else None)))
         ids.append(found.ids)
     joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    return Rows(joined, storable(concat_ids(i for i in ids if i is not None)) if named else None)
+    return Rows(joined, concat_ids(i for i in ids if i is not None) if named else None)
 
 
 def _table(body: bytes, most: int) -> Any:

@@ -446,6 +446,7 @@ class Service:
         """Search now, in this thread."""
         if query.by == "true":
             return self._true_neighbours(query)
+        self._check_possible(query)
         real: bool | str = False if query.by == "hamming" else "auto"
         return self.index.search(
             query.rows,
@@ -456,6 +457,23 @@ class Service:
             exact=query.exact or None,
             real=real,
         )
+
+    def _check_possible(self, query: Query) -> None:
+        index = self.index
+        if index.learner is None:
+            return
+        if query.exact and not (index.learner.certified and index.keep_rows):
+            raise UnavailableError(
+                "proofs need raw rows and codes that are certified: begin an index with "
+                "--keep-rows, --refine and --certified, or leave exact out"
+            )
+        if query.rerank and not index.keep_rows:
+            raise UnavailableError("rerank needs raw rows: begin an index with --keep-rows")
+        if query.candidates is not None and not index.codes.refine:
+            raise UnavailableError(
+                "candidates are for codes with a refinement: begin an index with --refine, or "
+                "leave candidates out"
+            )
 
     def _true_neighbours(self, query: Query) -> Hits:
         index = self.index

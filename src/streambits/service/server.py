@@ -92,9 +92,9 @@ def serve(
             names = (*LOOPBACK, host, *hosts) if local else ()
             app = create_app(service, token, limits=limits, hosts=names, address=address)
             with service, _quiet():
-                if tell:
-                    tell(address, place)
-                _Server(_config(app), service).run([listener])
+                _Server(_config(app), service, lambda: tell and tell(address, place)).run(
+                    [listener]
+                )
     finally:
         listener.close()
 
@@ -192,11 +192,20 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends without an error when it is asked to stop; a second signal ends it as usual."""
+    """Ends without an error when it is asked to stop; a second signal ends it as usual.
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    on_start: is called once it listens, and a signal ends it well.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, on_start: Callable[[], object]
+    ) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._on_start = service, on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
