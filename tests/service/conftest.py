@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("fastapi", reason="there is no FastAPI: pip install 'streambits[serve]'")
 pytest.importorskip("uvicorn")
 
-from streambits.service import Client  # noqa: E402
+from streambits.service import Client
 
 TOKEN = "a-token-for-the-tests"
 SMALL = ("--bits", "32", "--n-landmarks", "50", "--seed", "1")

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from service.conftest import SMALL, TOKEN
 
 import streambits as sb
+from service.conftest import SMALL, TOKEN
 from streambits.service import bodies
 
 RAW, ARROW = bodies.RAW, bodies.ARROW

@@ -5,8 +5,8 @@ import threading
 
 import numpy as np
 import pytest
-from service.conftest import SMALL
 
+from service.conftest import SMALL
 from streambits.errors import InputError, UnreachableError
 from streambits.service.client import Client, ServiceError
 

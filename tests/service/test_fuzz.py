@@ -6,6 +6,7 @@ import re
 import socket
 
 import numpy as np
+
 from service.conftest import TOKEN
 from service.test_app import arrow, lists
 

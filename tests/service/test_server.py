@@ -12,10 +12,11 @@ import time
 
 import numpy as np
 import pytest
-from service.conftest import SMALL, TOKEN
 
+from service.conftest import SMALL, TOKEN
 from streambits import StreamIndex
 from streambits.errors import InputError, StreambitsError
+from streambits.service import Client
 from streambits.service.server import find_token
 
 KILLS = 100 if os.environ.get("STREAMBITS_SLOW") else 5
@@ -97,8 +98,6 @@ class Worker:
         self.sure, self.unsure = {}, set()  # id -> place of its row, or None; ids of no answer
 
     def work(self, address, until):
-        from streambits.service import Client
-
         with Client(address, TOKEN, timeout=10) as client:
             while not until.is_set():
                 ids = self.number * 1000 + self.rng.choice(200, self.rng.integers(1, 6), False)
