@@ -1,5 +1,6 @@
 """`streambits serve`: an index in a folder, over HTTP."""
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.io.urls import is_url
 from streambits.methods.settings import Settings
+from streambits.service.example import ExampleStream
 
 GIVEN = ("COMMANDLINE", "ENVIRONMENT", "DEFAULT_MAP")  # where an option that counts comes from
 
@@ -40,6 +42,9 @@ class ServeOptions:
         "Rows that are read as well: kafka://host/topic, nats://host/stream, or files. It goes on "
         "where the journal ends.",
     )
+    example: bool = option(
+        False, "Read a small made-up stream without an end, to look at the service."
+    )
     columns: str | None = option(
         None, "Of the source: names of the columns of the vectors, or of the list in a message."
     )
@@ -58,9 +63,15 @@ class ServeOptions:
     max_body: int = option(32 << 20, "Largest number of bytes of a request.", least=1024)
     max_rows: int = option(100_000, "Largest number of rows of a request.", least=1)
     queue: int = option(64, "Changes that may wait; more are refused with 429.", least=1)
+    seconds: float | None = option(None, "Stop after so many seconds. Default: never.", least=0)
+    json: bool = option(False, "Print one JSON object with the address and where the token is.")
 
     def open(self) -> Source | None:
         """Open the source, if there is one."""
+        if self.example:
+            if self.source is not None:
+                raise typer.BadParameter("--example is a source: leave --source out")
+            return ExampleStream()
         if self.source is None:
             return None
         broker = is_url(self.source)
@@ -109,7 +120,8 @@ def serve_command(
         limits=Limits(body=options.max_body, rows=options.max_rows),
         queue_length=options.queue,
         hosts=tuple(column_names(options.allow_host) or ()),
-        tell=_tell,
+        tell=_tell_json if options.json else _tell,
+        seconds=options.seconds,
         **given,
     )
 
@@ -117,3 +129,7 @@ def serve_command(
 def _tell(address: str, token: str) -> None:
     typer.echo(f"serving at {address}")
     typer.echo(f"token in {token}")
+
+
+def _tell_json(address: str, token: str) -> None:
+    typer.echo(json.dumps({"address": address, "token": token}))

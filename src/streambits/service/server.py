@@ -48,6 +48,7 @@ def serve(
     queue_length: int = 64,
     hosts: tuple[str, ...] = (),
     tell: Tell | None = None,
+    seconds: float | None = None,
     **settings: Any,
 ) -> None:
     """Serve the index in a folder until a signal asks to stop; then commit and return.
@@ -73,6 +74,8 @@ def serve(
         Further names by which the service may be called; on a loopback address others are refused.
     tell : callable, optional
         Is called with the address and the place of the token once the service listens.
+    seconds : float, optional
+        Stop after so many seconds, as if a signal had come.
     **settings
         Settings of a new index.
 
@@ -92,9 +95,9 @@ def serve(
             names = (*LOOPBACK, host, *hosts) if local else ()
             app = create_app(service, token, limits=limits, hosts=names, address=address)
             with service, _quiet():
-                _Server(_config(app), service, lambda: tell and tell(address, place)).run(
-                    [listener]
-                )
+                server = _Server(_config(app), service, seconds)
+                server.on_start = lambda: tell(address, place) if tell else None
+                server.run([listener])
     finally:
         listener.close()
 
@@ -199,14 +202,17 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, on_start: Callable[[], object]
+        self, config: uvicorn.Config, service: Service, seconds: float | None = None
     ) -> None:
         super().__init__(config)
-        self._service, self._on_start = service, on_start
+        self._service, self._seconds = service, seconds
+        self.on_start: Callable[[], object] = bool
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._on_start()
+        self.on_start()
+        if self._seconds is not None:
+            asyncio.get_running_loop().call_later(self._seconds, self._finish)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -226,6 +232,9 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+        self._finish()
+
+    def _finish(self) -> None:
         self._service.stopping.set()  # listeners to events end by that
         self.should_exit = True
 
