@@ -29,7 +29,7 @@ from streambits.service import Client
 TOKEN = "a-token-for-the-benchmark"
 RAW = "application/octet-stream"
 ROUNDS, SECONDS = 3, 4.0
-LINKS = 16  # connections of the load
+LINKS = 32  # connections of the load
 BARE = """
 import sys, uvicorn
 from fastapi import FastAPI, Request, Response

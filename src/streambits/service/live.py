@@ -32,8 +32,7 @@ from streambits.model.coder import Coder
 from streambits.stream_index import StreamIndex
 
 GROUP = 65_536  # rows, at most, of changes that are committed together
-TOGETHER = 16  # queries, at most, of requests that are searched together
-SEARCHERS = 2  # threads that search
+TOGETHER = 64  # queries, at most, of requests that are searched together
 RATE = 10.0  # seconds over which rows per second are counted
 EVENTS = 256  # epoch changes and alarms that are remembered
 RECENT, PER_COMMIT = 500, 8  # rows for the map, and how many of a commit
@@ -125,6 +124,9 @@ class Query(NamedTuple):
         return (self.k, self.by == "hamming", self.candidates, self.rows.shape[1], self.rows.dtype)
 
 
+Asked = queue.Queue[tuple[Query, "Future[Hits]"] | None]
+
+
 class Service:
     """An index that is changed by one thread and searched by others.
 
@@ -172,20 +174,25 @@ class Service:
         self._epoch = None if index.learner is None else index.learner.epoch
         self._measured = max((one.rows for one in index.drift), default=0)
         self._changes: queue.Queue[_Change | None] = queue.Queue(queue_length)
-        self._asked: queue.Queue[tuple[Query, Future[Hits]] | None] = queue.Queue(8 * queue_length)
+        self._asked: Asked = queue.Queue(8 * queue_length)
+        self._asked_much: Asked = queue.Queue(queue_length)  # what could hold the others up
         self._threads: list[threading.Thread] = []
         self._entry = threading.Lock()  # nothing enters the queue after its end
         self._closed = False
 
     def start(self) -> Self:
         """Begin to work."""
-        works: list[Callable[[], None]] = [self._write, *[self._search_all] * SEARCHERS]
+        works: dict[str, Callable[[], None]] = {
+            "write": self._write,
+            "search": lambda: self._search_all(self._asked),
+            "search much": lambda: self._search_all(self._asked_much),
+        }
         if self.source is not None:
-            works.append(self._consume)
-        for work in works:
-            name = f"streambits-{work.__name__.strip('_')}"
-            self._threads.append(threading.Thread(target=work, name=name, daemon=True))
-            self._threads[-1].start()
+            works["consume"] = self._consume
+        for name, work in works.items():
+            thread = threading.Thread(target=work, name=f"streambits {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         return self
 
     def close(self) -> None:
@@ -196,8 +203,8 @@ class Service:
                 return
             self._closed = True
         self._changes.put(None)
-        for _ in range(SEARCHERS):
-            self._asked.put(None)
+        self._asked.put(None)
+        self._asked_much.put(None)
         for thread in self._threads:
             thread.join(timeout=60 if "consume" not in thread.name else 2)  # it may wait for rows
         self.index.close()
@@ -387,31 +394,33 @@ class Service:
             If too many searches wait.
         """
         done: Future[Hits] = Future()
+        small = query.key is not None and len(query.rows) <= TOGETHER
+        way = self._asked if small else self._asked_much
         with self._entry:
             if self._closed:
                 raise BusyError("the service is stopping: send this again to the next one", 5)
             try:
-                self._asked.put_nowait((query, done))
+                way.put_nowait((query, done))
             except queue.Full:
-                raise BusyError(f"{self._asked.qsize()} searches wait: ask again later") from None
+                raise BusyError(f"{way.qsize()} searches wait: ask again later") from None
         return done
 
-    def _search_all(self) -> None:
+    def _search_all(self, way: "Asked") -> None:
         """Answer searches, those that wait and are alike together, until None comes."""
         held: tuple[Query, Future[Hits]] | None = None
         while True:
-            asked = held or self._asked.get()
+            asked = held or way.get()
             held = None
             if asked is None:
                 return
             together, count = [asked], len(asked[0].rows)
             while asked[0].key is not None and count < TOGETHER:
                 try:
-                    more = self._asked.get_nowait()
+                    more = way.get_nowait()
                 except queue.Empty:
                     break
                 if more is None:
-                    self._asked.put(None)  # after this one
+                    way.put(None)  # after this one
                     break
                 if more[0].key != asked[0].key or count + len(more[0].rows) > TOGETHER:
                     held = more

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ TOKEN, VARIABLE = "token", "STREAMBITS_TOKEN"
 CONNECTIONS = 256
 IDLE = 10  # seconds that a connection may be open without a request
 STOPPING = 30  # seconds for requests in flight, once the service is asked to stop
+SWITCH = 0.001  # seconds that a thread may keep others from running: answers should not wait
 SHORTEST = 16  # characters of a token
 
 Tell = Callable[[str, str], None]  # the address, and where the token is
@@ -241,8 +243,14 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Rows out of reach are in the status; a warning per request would fill the log."""
+    """Rows out of reach are in the status; a warning per request would fill the log.
+
+    Threads take turns more often than usual.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
         warnings.simplefilter("ignore", ReachWarning)
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         yield
+    sys.setswitchinterval(usual)
