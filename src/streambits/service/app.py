@@ -12,7 +12,7 @@ import logging
 import mimetypes
 import re
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,17 +44,16 @@ POLICY = (
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", POLICY.encode()),
 ]
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-HEADER_TOKEN = b"authorization"
 logger = logging.getLogger("streambits")
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Limits(NamedTuple):
@@ -139,12 +138,11 @@ def create_app(
             openapi_extra=about,
             include_in_schema=about is not None,
         )
-    for kind in (InputError, StorageError, BusyError, UnavailableError, StreambitsError):
+    for kind in KNOWN:
         api.add_exception_handler(kind, _refusal)
-    for other in (RefusedError, HTTPException, RequestValidationError, MemoryError):
-        api.add_exception_handler(other, _refusal)
     guard: Any = _Guard
-    api.add_middleware(guard, hosts=hosts, seconds=ends.limits.seconds)
+    direct = {("POST", "/v1/search"): ends.search, ("POST", "/v1/rows"): ends.add}
+    api.add_middleware(guard, hosts=hosts, seconds=ends.limits.seconds, direct=direct)
     document = api.openapi()
     bearer = {"bearer": {"type": "http", "scheme": "bearer"}}
     document.setdefault("components", {})["securitySchemes"] = bearer
@@ -152,6 +150,8 @@ def create_app(
 
 
 # Errors
+
+KNOWN = (StreambitsError, RefusedError, HTTPException, RequestValidationError, MemoryError)
 
 
 def _refusal(request: Request, error: Exception) -> Response:
@@ -186,10 +186,21 @@ def _status(error: Exception) -> tuple[int, dict[str, str]]:
 
 
 class _Guard:
-    """Around everything: headers, the name of the host, slow readers, and faults of ours."""
+    """Around everything: headers, the name of the host, slow readers, and faults of ours.
 
-    def __init__(self, app: Any, *, hosts: tuple[str, ...], seconds: float) -> None:
-        self.app, self.hosts, self.seconds = app, hosts, seconds
+    direct: endpoints that are called from here. What FastAPI does for a request takes longer than
+    a search; it still describes them, and answers whatever is spelled differently.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        hosts: tuple[str, ...],
+        seconds: float,
+        direct: Mapping[tuple[str, str], Endpoint],
+    ) -> None:
+        self.app, self.hosts, self.seconds, self.direct = app, hosts, seconds, direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -207,7 +218,9 @@ class _Guard:
 
         try:
             self._check_host(scope)
-            await self.app(scope, receive, guarded)
+            endpoint = self.direct.get((scope["method"], scope["path"]))
+            answer = self.app if endpoint is None else await _answered(endpoint, scope, receive)
+            await answer(scope, receive, guarded)
         except (ClientDisconnect, TimeoutError):
             return
         except Exception as error:
@@ -216,8 +229,8 @@ class _Guard:
                 logger.exception("a request failed")
             if begun:
                 raise
-            answer = error if known else RefusedError(500, "this is a fault of streambits")
-            await _refusal(Request(scope), answer)(scope, receive, guarded)
+            reason = error if known else RefusedError(500, "this is a fault of streambits")
+            await _refusal(Request(scope), reason)(scope, receive, guarded)
 
     def _check_host(self, scope: Scope) -> None:
         if self.hosts and _host(scope) not in self.hosts:
@@ -226,6 +239,14 @@ class _Guard:
                 f"this service is not called {_host(scope)[:100]!r}: use its address, or start it "
                 f"with --allow-host",
             )
+
+
+async def _answered(endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
+    request = Request(scope, receive)
+    try:
+        return await endpoint(request)
+    except KNOWN as error:
+        return _refusal(request, error)
 
 
 def _host(scope: Scope) -> str:
