@@ -1,16 +1,25 @@
-"""Whether `choose_features` finds the better of kernel and linear features, and what it costs.
+"""Whether `method="auto"` finds the better of kernel and linear features, and what that costs.
 
-    STREAMBITS_DATA=folder python -m experiments.auto [--bits 16 64] [--seeds 3] [--data sift]
+    STREAMBITS_DATA=folder python -m experiments.auto [--bits 64] [--refine 0 8] [--seeds 3]
+        [--data sift low_rank ...] [--rows embeddings.npz ...] [--cost]
 
-The truth: ssbc and linear learn a whole stream, and held-out queries search it. R10@10 and R10@100
-are the shares of the true ten nearest among the first 10 and 100 answers. The choice is made on the
-first 5,000 rows. Its cost is relative to learning 20,000 rows with ssbc, timed in turn with it; the
-best of three of each.
+The way of a newcomer: `Settings(bits, refine=...)`, `encode_online`, and `CoderSet.search` as it is
+by default, with real-valued queries. Rows are in random order, at most 20,000 of them, and 1,000
+queries are held out. R10@10 is the share of the true ten nearest among the first ten answers; the
+shortfall is that of the better method less that of "auto", whose codes are those of the method that
+it has chosen. A line has means over the seeds, and the largest shortfall of them.
+
+--rows takes further data from files: .npy, or .npz with an array X (`experiments.text_embeddings`
+makes one). Of the data sets by name, the last six are made here, to see whether the choice
+generalises. --cost adds the processor time of the choice over that of learning 20,000 rows with
+ssbc, timed in turn, the best of three of each.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,32 +27,93 @@ from numpy.typing import NDArray
 
 import streambits as sb
 from paper import datasets
-from streambits.methods.choose import Choice, choose_features
+from streambits.methods.choose import choose_features
 
-QUERIES, K, DEPTHS = 1000, 10, (10, 100)
-FIRST, LANDMARKS, LEARNED, TIMES = 5000, 500, 20000, 3
+QUERIES, MOST, K, BATCH = 1000, 20000, 10, 1000
+LEARNED, TIMES = 20000, 3
+METHODS = ("ssbc", "linear")
 Rows = NDArray[np.float32]
 
 
 class Case(NamedTuple):
-    """Recalls of (R10@10, R10@100), the choice, and its relative cost."""
+    """The recall of both methods, and which of them "auto" has chosen."""
 
-    ssbc: NDArray[np.float64]
-    linear: NDArray[np.float64]
-    choice: Choice
-    cost: float
+    ssbc: float
+    linear: float
+    chosen: str
 
     @property
-    def loss(self) -> float:
-        """By how much the choice is worse than the other, in the worse of the two measures."""
-        better = self.linear - self.ssbc
-        return float(max(0.0, *(-better if self.choice.method == "linear" else better)))
+    def auto(self) -> float:
+        """The recall of "auto"."""
+        return self.linear if self.chosen == "linear" else self.ssbc
+
+    @property
+    def shortfall(self) -> float:
+        """By how much that is below the better one."""
+        return float(np.nanmax([self.ssbc, self.linear])) - self.auto
+
+
+# Data that are made
+
+
+def low_rank(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Twenty dimensions in 200 columns, and noise in all of them."""
+    inner = rng.standard_normal((count, 20)) @ rng.standard_normal((20, 200))
+    return inner + rng.standard_normal((count, 200))
+
+
+def clusters(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """A hundred clusters of different widths in 96 columns."""
+    centres, widths = 2 * rng.standard_normal((100, 96)), rng.uniform(0.3, 1.5, 100)
+    which = rng.integers(100, size=count)
+    return centres[which] + widths[which, None] * rng.standard_normal((count, 96))
+
+
+def heavy_tail(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Student's t with 3 degrees of freedom in 128 columns that depend on one another."""
+    turn = np.linalg.qr(rng.standard_normal((128, 128)))[0]
+    return np.asarray((rng.standard_t(3, (count, 128)) * np.arange(1, 129) ** -0.5) @ turn)
+
+
+def sphere(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Topics of topics in 384 columns, of length one: like embeddings of texts."""
+    scale = np.arange(1, 385) ** -0.35
+    topics = rng.standard_normal((40, 384))[rng.integers(40, size=400)]
+    topics = topics + rng.standard_normal((400, 384))
+    rows = (topics[rng.integers(400, size=count)] + 2 * rng.standard_normal((count, 384))) * scale
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def surface(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """A bent surface of 5 dimensions in 150 columns."""
+    waves = rng.standard_normal((5, 150))
+    return np.sin(2 * rng.random((count, 5)) @ waves) + 0.02 * rng.standard_normal((count, 150))
+
+
+def sparse(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Few words of many, as square roots of their counts, in 256 columns."""
+    topics = rng.dirichlet(np.full(256, 0.05), 30)
+    shares = rng.dirichlet(np.full(30, 0.1), count) @ topics
+    return np.sqrt(rng.poisson(60 * shares))
+
+
+MADE = {made.__name__: made for made in (low_rank, clusters, heavy_tail, sphere, surface, sparse)}
+
+
+def load(name: str, seed: int) -> Rows:
+    """The rows of a data set, or of a file."""
+    if name in MADE:
+        return MADE[name](np.random.default_rng(seed), MOST + QUERIES).astype(np.float32)
+    if name not in datasets.NAMES:
+        found = np.load(name)
+        return np.asarray(found["X"] if isinstance(found, np.lib.npyio.NpzFile) else found)
+    return np.asarray(datasets.load(name, seed=seed), np.float32)
 
 
 def stream(name: str, seed: int) -> tuple[Rows, Rows]:
-    """Held-out queries, and all other rows in random order."""
-    rows = np.asarray(datasets.load(name, seed=seed), np.float32)
-    rows = rows[np.random.default_rng(seed).permutation(len(rows))]
+    """Held-out queries, and other rows in random order."""
+    rows = load(name, seed)
+    rows = rows[np.random.default_rng(seed).permutation(len(rows))[: MOST + QUERIES]]
     return rows[:QUERIES], rows[QUERIES:]
 
 
@@ -58,34 +128,58 @@ def nearest(queries: Rows, rows: Rows) -> NDArray[np.intp]:
     )
 
 
-def recalls(
-    learner: sb.Learner, queries: Rows, rows: Rows, truth: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """The recalls of the codes of a whole stream; zeros where there are none of this length."""
+def answers(settings: sb.Settings, queries: Rows, rows: Rows) -> NDArray[np.intp]:
+    """What a newcomer finds."""
+    batches = [
+        (np.arange(i, min(i + BATCH, len(rows))), rows[i : i + BATCH])
+        for i in range(0, len(rows), BATCH)
+    ]
+    index, coders = sb.HammingIndex(settings.bits), sb.CoderSet()
+    for ids, codes in sb.encode_online(settings, batches, coders=coders):
+        index.add(codes, ids)
+    return coders.search(index, queries, K).ids
+
+
+def measure(
+    name: str, lengths: list[int], refined: list[int], seed: int
+) -> Iterator[tuple[tuple[int, int], Case]]:
+    """A case for each length of codes and each refinement of them."""
+    queries, rows = stream(name, seed)
+    truth = nearest(queries, rows)
+    for bits in lengths:
+        for refine in refined:
+            auto = sb.Settings(bits, refine=refine or None, seed=seed)
+            chosen = auto.resolved([rows[: auto.gathered]]).method
+            ways = {method: replace(auto, method=method) for method in METHODS} | {chosen: auto}
+            found = {name: recall_of(way, queries, rows, truth) for name, way in ways.items()}
+            yield (bits, refine), Case(**found, chosen=chosen)
+
+
+def recall_of(settings: sb.Settings, queries: Rows, rows: Rows, truth: NDArray[np.intp]) -> float:
+    """The recall of what a newcomer finds; NaN where there are no codes of this length."""
     try:
-        coder = learner.learn(rows).coder()
-    except sb.errors.RankError:
-        return np.zeros(len(DEPTHS))
-    index = sb.HammingIndex(learner.bits)
-    index.add(coder.encode(rows))
-    ids = index.search(coder.encode(queries), max(DEPTHS)).ids
-    hit = (ids[:, :, None] == truth[:, None, :]).any(axis=2)
-    return np.array([hit[:, :depth].sum(axis=1).mean() / K for depth in DEPTHS])
+        found = answers(settings, queries, rows)
+    except sb.errors.InputError:
+        return float("nan")
+    return float((found[:, :, None] == truth[:, None, :]).any(axis=1).mean())
 
 
 def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    """Of processor time, which other work on the machine does not change."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def cost(rows: Rows, landmarks: Rows, bits: int, seed: int) -> float:
+def cost(name: str, bits: int) -> float:
     """The time of the choice over that of learning 20,000 rows with ssbc, timed in turn."""
-    learner = sb.ssbc(landmarks, bits, epochs="never")
+    rows, settings = stream(name, 0)[1], sb.Settings(bits, "ssbc", epochs="never")
+    first, learned = rows[: settings.gathered], rows[:LEARNED]
+    learner = settings.learner([first])
     pairs = [
         (
-            seconds(lambda: choose_features(rows[:FIRST], bits, seed=seed)),
-            seconds(lambda: learner.learn(rows[:LEARNED])) * LEARNED / len(rows[:LEARNED]),
+            seconds(lambda: choose_features(first, bits)),
+            seconds(lambda: learner.learn(learned)) * LEARNED / len(learned),
         )
         for _ in range(TIMES)
     ]
@@ -93,41 +187,42 @@ def cost(rows: Rows, landmarks: Rows, bits: int, seed: int) -> float:
     return float(choosing / learning)
 
 
-def measure(name: str, lengths: list[int], seed: int) -> Iterator[tuple[int, Case]]:
-    """A case for each length of codes of which there are linear ones."""
-    queries, rows = stream(name, seed)
-    truth = nearest(queries, rows)
-    landmarks = sb.reservoir([rows[:FIRST]], LANDMARKS, seed=seed)
-    for bits in (bits for bits in lengths if bits <= rows.shape[1]):
-        choice = choose_features(rows[:FIRST], bits, seed=seed)
-        kernel = sb.ssbc(landmarks, bits, epochs="never", seed=seed)
-        linear = sb.methods.linear(landmarks, bits, seed=seed)
-        found = [recalls(learner, queries, rows, truth) for learner in (kernel, linear)]
-        yield bits, Case(found[0], found[1], choice, cost(rows, landmarks, bits, seed))
+def shown(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def line(name: str, bits: int, refine: int, cases: list[Case], *, cost_too: bool) -> str:
+    """A line of the table: means, how often each was chosen, and the largest shortfall."""
+    means = np.mean([(case.ssbc, case.linear, case.auto) for case in cases], axis=0)
+    chosen = sorted({case.chosen for case in cases})
+    shortfall = max(case.shortfall for case in cases)
+    cells = [Path(name).stem, f"{bits}", f"{refine}", *map(shown, means)]
+    cells += [", ".join(chosen), f"{shortfall:.3f}"]
+    cells += [f"{cost(name, bits):.2f}"] if cost_too else []
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bits", type=int, nargs="*", default=[16, 32, 64, 128])
+    parser.add_argument("--bits", type=int, nargs="*", default=[32, 64, 128])
+    parser.add_argument("--refine", type=int, nargs="*", default=[0, 8])
     parser.add_argument("--seeds", type=int, default=3)
     names = ["uniform", "covtype", "cbm", "dsads", "sift", "mnist"]
-    parser.add_argument("--data", nargs="*", default=names)
+    parser.add_argument("--data", nargs="*", default=[*names, *MADE])
+    parser.add_argument("--rows", nargs="*", default=[], help="files of further rows")
+    parser.add_argument("--cost", action="store_true")
     options = parser.parse_args()
-    print("| data | seed | bits | R10@10: ssbc | linear | R10@100: ssbc | linear |", end=" ")
-    print("chosen | measured: ssbc | linear | loss | cost |")
-    print("|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|")
-    losses, costs = [0.0], [0.0]
-    for name in filter(datasets.available, options.data):
-        for seed in range(options.seeds):
-            for bits, case in measure(name, options.bits, seed):
-                losses.append(case.loss)
-                costs.append(case.cost)
-                truth = np.stack([case.ssbc, case.linear], axis=1).ravel()
-                print(f"| {name} | {seed} | {bits} |", *(f"{one:.3f} |" for one in truth), end=" ")
-                seen = (case.choice.ssbc, case.choice.linear)
-                shown = " | ".join("" if one is None else f"{one:.3f}" for one in seen)
-                print(f"{case.choice.method} | {shown} | {case.loss:.3f} | {case.cost:.2f} |")
-    print(f"largest loss {max(losses):.3f}, largest cost {max(costs):.2f}, {len(losses) - 1} cases")
+    print("| data | bits | refine | ssbc | linear | auto | chosen | largest shortfall |", end="")
+    print(" cost |" if options.cost else "")
+    print("|---|---:|---:|---:|---:|---:|---|---:|" + "---:|" * options.cost)
+    here = [name for name in options.data if name in MADE or datasets.available(name)]
+    for name in (*here, *options.rows):
+        runs = [
+            dict(measure(name, options.bits, options.refine, seed)) for seed in range(options.seeds)
+        ]
+        for bits, refine in runs[0]:
+            cases = [run[bits, refine] for run in runs]
+            print(line(name, bits, refine, cases, cost_too=options.cost), flush=True)
 
 
 if __name__ == "__main__":

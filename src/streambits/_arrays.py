@@ -486,6 +486,38 @@ def concat_ids(parts: Iterable[Ids]) -> Ids:
     return np.concatenate(some) if some else NO_IDS
 
 
+class IdPlaces:
+    """Where ids are in an array of them, each of which is there once.
+
+    Texts are looked up one by one: `np.searchsorted` compares texts of more than 15 bytes wrongly
+    where the two arrays are not one, up to NumPy 2.4 (https://github.com/numpy/numpy/issues/31533).
+
+    >>> IdPlaces(as_ids(["b", "a"]))(as_ids(["a", "c"])).tolist()
+    [1, -1]
+    """
+
+    def __init__(self, ids: Ids) -> None:
+        self._kind = ids.dtype.kind
+        if self._kind == "T":
+            self._places = {key: place for place, key in enumerate(ids.tolist())}
+        else:
+            self._order = np.argsort(ids, kind="stable")
+            self._sorted = ids[self._order]
+
+    def __call__(self, ids: Ids) -> NDArray[np.int64]:
+        """The place of each id, or -1 where it is not there."""
+        places = np.full(len(ids), -1, np.int64)
+        if ids.dtype.kind != self._kind or not len(ids):
+            return places
+        if self._kind == "T":
+            places[:] = [self._places.get(key, -1) for key in ids.tolist()]
+        elif len(self._sorted):
+            near = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
+            there = self._sorted[near] == ids
+            places[there] = self._order[near[there]]
+        return places
+
+
 def _as_id_array(values: Any, name: str) -> NDArray[Any]:
     if is_array_api_obj(values):
         return np.asarray(to_numpy(values))

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from streambits.errors import StorageError
 
@@ -98,6 +98,14 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync_folder(folder.parent)
+
+
+def close_file(holder: Any) -> None:
+    """Close the descriptor `_file` of an object, once; it may have none yet."""
+    file = getattr(holder, "_file", -1)
+    holder._file = -1
+    if file >= 0:
+        os.close(file)
 
 
 def check_writable(path: Path) -> None:

@@ -32,8 +32,9 @@ class Diagnosis(NamedTuple):
     bandwidth : float
         Denominator of the affinities.
     ratio : float
-        Largest to smallest squared column norm of W, which must be moderate for uniform landmarks
-        (Lemma 1 of the paper).
+        How much more affinity a row in the densest region has to all others than one in the
+        sparsest: largest to smallest sum of its squared affinities, which are the squared column
+        norms of W in the paper. It must be moderate for uniform landmarks (Lemma 1).
     distance : float
         0.1 sqrt(bandwidth) / ln n, within which two rows are near-duplicates.
     duplicates : float
@@ -69,13 +70,13 @@ class Diagnosis(NamedTuple):
         if self.duplicates > REPEATED:
             sentences.append(self._on_duplicates())
         return " ".join(sentences) or (
-            f"Columns of W differ in squared norm by a factor of {self.ratio:.0f}, not too much, "
-            f"and near-duplicates are rare: uniform landmarks will do."
+            f"The affinity of a row to all others differs by a factor of {self.ratio:.0f}, not too "
+            f"much, and near-duplicates are rare: uniform landmarks will do."
         )
 
     def _on_norms(self) -> str:
         return (
-            f"Columns of W differ in squared norm by a factor of {self.ratio:.0f}: uniform "
+            f"The affinity of a row to all others differs by a factor of {self.ratio:.0f}: uniform "
             f"landmarks are few where rows are sparse, and codes are coarse there. Take more "
             f"landmarks, or k-means centres (streambits.features.centres)."
         )

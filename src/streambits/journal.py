@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import TEXT, Ids
-from streambits._files import sync_folder
+from streambits._files import close_file, sync_folder
 from streambits.errors import StorageError
 
 MAGIC = b"SBJ1"
@@ -100,7 +100,7 @@ class JournalReader:
     def __init__(self, path: Path, first: int) -> None:
         self.path, self.sequence, self.position = path, first, 0
         try:
-            self._file: BinaryIO = path.open("rb")
+            self._file = os.open(path, os.O_RDONLY)
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -125,20 +125,29 @@ class JournalReader:
 
     def _next(self) -> bytes | None:
         """The body of the next record, if it is complete."""
-        self._file.seek(self.position)
-        head = self._file.read(SIZE)
+        head = self._read(SIZE, self.position)
         if len(head) < SIZE:
             return None
         magic, sequence, length, digest = HEAD.unpack(head[: HEAD.size])
         whole = CHECK.pack(zlib.crc32(head[: HEAD.size])) == head[HEAD.size :]
         if not whole or magic != MAGIC or sequence != self.sequence:
             raise self._damaged("its head is not what was written")
-        body = self._file.read(length)
+        body = self._read(length, self.position + SIZE)
         if len(body) < length:
             return None
         if _digest(body) != digest:
             raise self._damaged("its content is not what was written")
         return body
+
+    def _read(self, size: int, start: int) -> bytes:
+        """Bytes of the file, fewer where it ends."""
+        found = b""
+        while len(found) < size:
+            more = os.pread(self._file, size - len(found), start + len(found))
+            if not more:
+                break
+            found = found + more if found else more
+        return found
 
     def _damaged(self, why: str) -> StorageError:
         return StorageError(
@@ -149,7 +158,9 @@ class JournalReader:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        close_file(self)
+
+    __del__ = close
 
 
 class Journal:
@@ -215,7 +226,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        close_file(self)
+
+    __del__ = close
 
 
 def _digest(body: bytes) -> bytes:

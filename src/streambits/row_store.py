@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._files import close_file
 from streambits.errors import StorageError
 
 Numbers = NDArray[np.int64]
@@ -158,10 +159,11 @@ class RowStore:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        close_file(self)
         self._held = None if self.path is not None else self._held
+
+    def __del__(self) -> None:
+        close_file(self)
 
     def state(self) -> dict[str, Any]:
         """Return where rows are, for `from_state`."""

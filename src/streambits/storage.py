@@ -38,7 +38,7 @@ from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
 from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirections, SupervisedGram
 
-FORMAT = 4
+FORMAT = 5
 KEY, DIGEST = "streambits", "streambits.digest"  # of the manifest and its digest, in the metadata
 ALIGNED = 64  # bytes; the arrays begin at a multiple of it
 PIECE = 1 << 23  # bytes of an array that a thread hashes at a time

@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +18,13 @@ from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.epochs.detector import DriftMeasurement
-from streambits.errors import InputError, StorageError
+from streambits.errors import InputError, ReachWarning, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
+from streambits.index.snapshot import default_candidates
 from streambits.journal import Journal, JournalReader, Record
+from streambits.live_recall import QUERIES, Known, LiveSample, Recall, hashed, measure, summarised
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder
@@ -123,8 +126,8 @@ class StreamIndex:
         self.note: Any = None
         self.seen = self.removed = 0
         self._next = 0
-        self._due = 0  # rows that may be encoded again
         self._rows: RowStore | None = RowStore() if self.keep_rows else None
+        self._sample: LiveSample | None = None  # where rows are not kept
         self._changes, self._gate = threading.RLock(), _Gate()
         self._broken = False
 
@@ -208,7 +211,7 @@ class StreamIndex:
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, name, held[name])
-        self._next, self._due = held["next"], held["due"]
+        self._next = held["next"]
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -217,6 +220,8 @@ class StreamIndex:
             self.codes = storage.load(folder / f"{INDEX}.safetensors")
             self._online = OnlineEncoder(learner, refresh=self.settings.refresh)
             self._online.out_of_reach = held["out_of_reach"]
+        if held["sample"] is not None:
+            self._sample = LiveSample.from_state(held["sample"])
         if self._rows is not None:
             file = place.path / current["rows"]
             self._rows = RowStore.from_state(held["rows"], file, writes=place.writes)
@@ -295,6 +300,8 @@ class StreamIndex:
         StorageError
             If the journal cannot be written; nothing has changed then.
         """
+        if getattr(rows, "shape", (1,))[0] == 0:
+            return
         checked = to_numpy(as_rows(rows, width=self.columns))
         named = None if ids is None else self._checked_ids(ids, len(checked))
         with self._writing():
@@ -459,6 +466,16 @@ class StreamIndex:
 
     def _learn(self, ids: Ids, rows: NDArray[Any]) -> None:
         """Encode rows, learn them, and make their codes seen."""
+        assert self._online is not None
+        while len(ids):
+            left = AGAIN - self._online.learner.seen % AGAIN  # the same for any batches
+            step = left if self.keep_rows else len(ids)
+            self._encode(ids[:step], rows[:step])
+            if self.keep_rows and step <= len(ids):
+                self._encode_again(AGAIN)
+            ids, rows = ids[step:], rows[step:]
+
+    def _encode(self, ids: Ids, rows: NDArray[Any]) -> None:
         online = self._online
         assert online is not None
         pieces: list[tuple[Coder, NDArray[Any], Codes]] = []
@@ -474,14 +491,15 @@ class StreamIndex:
                 start += len(codes)
             self._keep(ids, rows)
             self._retire()
-        self._due += len(ids)
-        if self._due >= AGAIN:
-            self._encode_again(self._due)
-            self._due = 0
 
     def _keep(self, ids: Ids, rows: NDArray[Any]) -> None:
         if self._rows is not None:
             self._rows.put(numbers_of(ids), rows)
+            return
+        if self._sample is None and len(rows):
+            self._sample = LiveSample(rows.shape[1], rows.dtype)
+        if self._sample is not None:
+            self._sample.put(numbers_of(ids), rows)
 
     def _retire(self) -> None:
         """Forget coders of epochs that have no codes any more."""
@@ -492,6 +510,8 @@ class StreamIndex:
 
     def _remove(self, ids: Ids) -> None:
         with self._gate.changing():
+            if self._sample is not None:
+                self._sample.remove(numbers_of(ids))
             if self._online is None:
                 self._waiting = {
                     k: v for k, v in self._waiting.items() if k not in set(ids.tolist())
@@ -569,6 +589,7 @@ class StreamIndex:
         rerank: int | None = None,
         exact: Any = None,
         real: bool | str = AUTO,
+        decode: bool = True,
         metric: str | None = None,
     ) -> Hits:
         """Find the nearest rows of each query.
@@ -587,7 +608,7 @@ class StreamIndex:
         exact : True, array or callable, optional
             Prove the true nearest, of codes that are `certified`: True by the rows that are kept;
             or where the rows are, as for `HammingIndex.search`.
-        real, metric
+        real, decode, metric
             As for `CoderSet.search`.
 
         Returns
@@ -606,10 +627,11 @@ class StreamIndex:
             if exact is not None and exact is not False:
                 options["exact"] = self._look_up("exact") if exact is True else exact
             options = {name: value for name, value in options.items() if value is not None}
+            options |= {"real": real, "decode": decode}
             if rerank is None:
-                return self.coders.search(self.codes, asked, k, real=real, **options)
+                return self.coders.search(self.codes, asked, k, **options)
             look_up, wide = self._look_up("rerank"), max(k, as_count(rerank, "rerank"))
-            found = self.coders.search(self.codes, asked, wide, real=real, **options)
+            found = self.coders.search(self.codes, asked, wide, **options)
             return _reranked(found, asked, look_up, k, metric or self.settings.metric)
 
     def _search_waiting(self, asked: Array, k: int, allow: Any, metric: str | None) -> Hits:
@@ -682,6 +704,72 @@ class StreamIndex:
             numbers = sorted({*counts, current})
             return tuple(EpochSummary(n, counts.get(n, 0), n == current) for n in numbers)
 
+    def recall(self, k: int = 10, *, queries: int = QUERIES) -> Recall:
+        """Measure how often searches find the true neighbours of rows that are here now.
+
+        Parameters
+        ----------
+        k : int, default 10
+            Recall is the share of the true k nearest rows among the first k answers.
+        queries : int, default 500
+            Rows that are searched for, each but for itself.
+
+        Returns
+        -------
+        Recall
+            With an interval, and for the rows of each epoch.
+
+        Raises
+        ------
+        InputError
+            If there are no codes yet, or fewer than 2 k rows.
+
+        Notes
+        -----
+        Where rows are kept, true neighbours are found among all of them, which reads them all.
+        Otherwise a sample of the rows that are here is held for this purpose, 32 MiB of them: up to
+        as many rows it is exact as well, and beyond that, extrapolated.
+        """
+        self._follow()
+        k = as_count(k, "k")
+        with self._gate.reading():
+            self._check_whole()
+            if self._online is None or len(self.codes) < 2 * k:
+                raise InputError(f"there are {len(self.codes)} codes: recall needs {2 * k} or more")
+            known, total = self._known(), len(self.codes)
+            found = measure(known, total, k, self._numbers_near, queries=queries)
+            with self.codes.pinned() as held:
+                asked = known.numbers[: len(found[0].shares)]
+                epochs = np.zeros(len(asked), np.int64)
+                for epoch, there in held.epochs_of(asked):
+                    epochs[there] = epoch
+            return summarised(found, epochs, k, total, len(known.numbers))
+
+    def _known(self) -> Known:
+        """Numbers and rows whose distances are known, in random order."""
+        if self._rows is None:
+            assert self._sample is not None
+            return Known(self._sample.numbers, self._sample.rows)
+        live = self._live()
+        numbers = live[np.argsort(hashed(live))]
+        return Known(numbers, self._rows.get(numbers))
+
+    def _numbers_near(
+        self, rows: NDArray[Any], k: int, allow: NDArray[np.int64] | None, share: float
+    ) -> NDArray[np.int64]:
+        """Search as `search` does, where `share` of all codes are allowed; numbers of the hits."""
+        options: dict[str, Any] = {}
+        if allow is not None:
+            with self.codes.pinned() as held:
+                options["allow"] = held.named(allow)
+            if self.codes.bits and self.codes.refine:
+                largest = max(held.counts.values())
+                options["candidates"] = max(k, 1 + round(share * default_candidates(10, largest)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReachWarning)
+            found = self.coders.search(self.codes, rows, k, **options).ids
+        return numbers_of(found.ravel()).reshape(found.shape)
+
     @property
     def drift(self) -> tuple[DriftMeasurement, ...]:
         """The latest measurements of the drift monitor."""
@@ -698,7 +786,7 @@ class StreamIndex:
         """Bytes in memory; rows in a file are not counted."""
         waiting = sum(row.nbytes for row in self._waiting.values())
         learned = 0 if self._online is None else self._online.learner.nbytes
-        kept = 0 if self._rows is None else self._rows.nbytes
+        kept = sum(part.nbytes for part in (self._rows, self._sample) if part is not None)
         return waiting + learned + self.coders.nbytes + self.codes.nbytes + kept
 
     def __len__(self) -> int:
@@ -793,12 +881,12 @@ class StreamIndex:
             "removed": self.removed,
             "note": json.loads(json.dumps(self.note)),
             "next": self._next,
-            "due": self._due,
             "waiting_ids": _ids_state(ids),
             "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
             "started": self._online is not None,
             "out_of_reach": self.out_of_reach,
             "rows": None if rows is None else rows.state(),
+            "sample": None if self._sample is None else self._sample.state(),
         }
 
 

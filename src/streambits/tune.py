@@ -40,9 +40,9 @@ BEHIND = 0.05  # features that are so much worse are not tried further
 class Trial(NamedTuple):
     """Settings that were tried.
 
-    score: what they reached on held-out rows; seconds: what that took; finalist: whether they were
-    tried on several halves of the sample, and the scores are means; recalls: of refined codes the
-    scores with fewer candidates, and last the score itself.
+    score: what they reached on held-out rows, or -1 if there are no such codes; seconds: what that
+    took; finalist: whether they were tried on several halves of the sample, and the scores are
+    means; recalls: of refined codes the scores with fewer candidates, and last the score itself.
     """
 
     settings: Settings

@@ -82,6 +82,32 @@ def test_a_jobs_folder_is_the_coder_of_its_codes_here_and_in_search(command, job
     assert f"by {job / 'coders.safetensors'}" in command("search", job, "--model", job, *query).err
 
 
+def test_queries_are_encoded_for_every_epoch_of_a_job(command, job, rows):
+    asked = ("encode", job, job.parent / "queries.npy", "--every-epoch")
+    coders = sb.load(job / "coders.safetensors")
+    codes = {epoch: coders[epoch].encode(rows[:3]) for epoch in coders}
+    assert len(codes) == 2
+    assert command(*asked).lines == [
+        {"id": i, "code": code, "epoch": epoch}
+        for epoch, some in codes.items()
+        for i, code in enumerate(hexadecimal(some))
+    ]
+    done = command(*asked, "--bit-strings")
+    assert "standard output: 3 rows" in done.err
+    assert [(line["epoch"], line["id"], line["bits"]) for line in done.lines] == [
+        (epoch, i, "".join(map(str, bits)))
+        for epoch, some in codes.items()
+        for i, bits in enumerate(some.unpack().astype(int).tolist())
+    ]
+    assert "code" not in done.lines[0]  # which readers take for hexadecimal
+
+
+def test_a_model_of_one_epoch_encodes_for_it_alone(command, fails, model, rows, tmp_path):
+    asked = ("encode", tmp_path / "model.safetensors", "-", "--every-epoch")
+    assert len(command(*asked, stdin=as_csv(rows[:5])).lines) == 5
+    assert "numbers, and" in fails(*asked, stdin=as_csv(rows[:5, :3]))
+
+
 def test_bad_rows(command, fails, model, rows, tmp_path):
     text = as_csv(rows[:3]) + b"1,2\n" + as_csv(rows[3:5])
     arguments = ["encode", tmp_path / "model.safetensors", "-"]
@@ -143,7 +169,17 @@ def test_a_folder_from_before_models_had_names(command, fails, model, rows, tmp_
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--to", "x.jsonl"], ["--json"], ["--rejects", "x"], ["--skip-bad"]]
+    "arguments",
+    [
+        ["--to", "x.jsonl"],
+        ["--json"],
+        ["--keep", "text"],
+        ["--rejects", "x"],
+        ["--skip-bad"],
+        ["--bit-strings", "--out", "x"],
+        ["--every-epoch", "--out", "x"],
+        ["--every-epoch", "--device", "cpu"],
+    ],
 )
 def test_wrong_use(command, model, tmp_path, arguments):
     done = command("encode", tmp_path / "model.safetensors", "-", *arguments)

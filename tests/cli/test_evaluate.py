@@ -109,3 +109,47 @@ def test_mistakes_are_one_line(fails, model, rows, tmp_path):
 @pytest.mark.parametrize("text", ["8,many", "8;16"])
 def test_lengths_that_are_no_numbers_are_wrong_use(command, model, *, rows, option, text):
     assert command("evaluate", model, rows, option, text).code == 2
+
+
+def test_a_runbook_is_generated_and_played(command, rows, tmp_path):
+    book, queries = tmp_path / "book.yaml", tmp_path / "queries.npy"
+    np.save(queries, np.random.default_rng(1).random((20, 6), dtype=np.float32))
+    made = command("evaluate", "--generate", "sliding_window", "--rows", rows, "--runbook", book)
+    assert made.code == 0, made.err
+    assert (np.load(tmp_path / "book.npy") == ROWS).all()
+    play = (
+        "evaluate", "--runbook", book, "--rows", tmp_path / "book.npy", "--queries", queries,
+        "--bits", 6, "--refine", 4, "--method", "linear", "--k", 5,
+    )  # fmt: skip
+    done = command(*play, "--json")
+    assert done.code == 0, done.err
+    assert (done.json["k"], len(done.json["searches"])) == (5, 100)
+    assert done.json["searches"][0]["live"] == 750
+    assert done.json["mean"] == 1  # so few rows wait as they are
+    shown = command(*play)
+    assert "mean recall of the 5 nearest" in shown.out
+
+
+def test_a_clustered_runbook_has_its_rows_in_order(command, rows, tmp_path):
+    book = tmp_path / "book.yaml"
+    made = command("evaluate", "--generate", "clustered", "--rows", rows, "--runbook", book)
+    assert made.code == 0, made.err
+    ordered = np.load(tmp_path / "book.npy")
+    assert not (ordered == ROWS).all()
+    assert sorted(map(tuple, ordered)) == sorted(map(tuple, ROWS))
+    assert book.read_text().startswith("book:\n  max_pts: ")
+
+
+def test_mistakes_with_runbooks(command, fails, model, rows, tmp_path):
+    book = tmp_path / "book.yaml"
+    book.write_text("a:\n  1:\n    operation: jump\n")
+    asked = ("--rows", rows, "--queries", rows)
+    assert "step 1 has the operation 'jump'" in fails("evaluate", "--runbook", book, *asked)
+    made = ("--rows", rows, "--runbook", book, "--generate")
+    assert "kind is 'other'" in fails("evaluate", *made, "other")
+    np.save(tmp_path / "bad.npy", np.full((3, 6), np.nan, np.float32))
+    bad = ("--rows", tmp_path / "bad.npy", "--queries", rows)
+    assert "a runbook needs every row" in fails("evaluate", "--runbook", book, *bad)
+    for wrong in ([], ["--runbook", book], [model], ["--runbook", book, "--rows", rows]):
+        assert command("evaluate", *wrong).code == 2
+    assert command("evaluate", model, rows, "--runbook", book, *asked).code == 2

@@ -161,38 +161,59 @@ def test_shards_from_the_command_line_merge(done, fails, rows, tmp_path):
 
 # Deletes, updates, payload and ids
 
-DOCUMENTS = [
-    {"id": f"doc-{i}", "embedding": None, "text": f"text {i}", "page": i, "url": None}
-    for i in range(300)
-]
+NAMES = {
+    "short": [f"doc-{i}" for i in range(300)],
+    "uuid": [f"{i:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for i in range(300)],
+}
 
 
-def documents(rows):
-    return [one | {"embedding": row} for one, row in zip(DOCUMENTS, rows[:300].tolist())]
+def documents(rows, names):
+    return [
+        {"id": name, "embedding": row, "text": f"text {i}", "page": i, "url": None}
+        for i, (name, row) in enumerate(zip(names, rows.tolist()))
+    ]
 
 
-def test_documents_with_text_ids_deletes_and_payload(done, rows, tmp_path):
-    items = documents(rows)
-    items += [{"id": f"doc-{i}", "embedding": None} for i in range(0, 300, 3)]
+@pytest.mark.parametrize("kind", NAMES)
+def test_documents_with_text_ids_deletes_and_payload(kind, done, fails, rows, *, tmp_path):
+    names = NAMES[kind]
+    items = documents(rows, names)
+    items += [{"id": names[i], "embedding": None} for i in range(0, 300, 3)]
     items += [items[3] | {"embedding": rows[400].tolist(), "text": "again"}]
     (tmp_path / "docs.jsonl").write_text(as_jsonl(items))
     job = tmp_path / "job"
     more = ("--ids", "id", "--columns", "embedding", "--keep", "text,page,url", "--json")
     found = done("online", tmp_path / "docs.jsonl", *SETTINGS, *more, "--out", job).json
     assert (found["rows"], found["removed"]) == (301, 100)
-    left = {f"doc-{i}" for i in range(300) if i % 3} | {"doc-3"}
+    left = {names[i] for i in range(300) if i % 3} | {names[3]}
     assert set(codes_in(job)) == left
     table = parquet.read_table(job / "codes").to_pydict()
     kept = dict(zip(table["id"], zip(table["text"], table["page"], table["url"])))
-    assert kept["doc-1"] == ("text 1", "1", None)
-    assert kept["doc-3"] == ("again", "3", None)
+    assert kept[names[1]] == ("text 1", "1", None)
+    assert kept[names[3]] == ("again", "3", None)
     np.save(tmp_path / "q.npy", rows[[1, 400]])
-    answers = done("search", job, "--query", tmp_path / "q.npy", "-k", 1).lines
-    assert [answer["ids"] for answer in answers] == [["doc-1"], ["doc-3"]]
-    allowed = done(
-        "search", job, "--query", tmp_path / "q.npy", "-k", 1, "--allow", "doc-4,doc-5"
-    ).lines
-    assert all(answer["ids"][0] in ("doc-4", "doc-5") for answer in allowed)
+    ask = ("search", job, "--query", tmp_path / "q.npy", "-k", 1)
+    answers = done(*ask).lines
+    assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
+    allowed = done(*ask, "--allow", ",".join(names[4:6])).lines
+    assert all(answer["ids"][0] in names[4:6] for answer in allowed)
+    again = (*ask, "--rerank", tmp_path / "docs.jsonl")
+    answers = done(*again, "--rerank-ids", "id").lines
+    assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
+    assert [answer["distances"] for answer in answers] == [[0], [0]]
+    assert "with their ids (--rerank-ids)" in fails(*again)
+
+
+def test_answers_with_text_ids_are_proven(done, rows, tmp_path):
+    (tmp_path / "docs.jsonl").write_text(as_jsonl(documents(rows[:300], NAMES["uuid"])))
+    more = ("--ids", "id", "--columns", "embedding", "--refine", 3, "--certified")
+    done("online", tmp_path / "docs.jsonl", *SETTINGS, *more, "--out", tmp_path / "job")
+    np.save(tmp_path / "q.npy", rows[:2])
+    ask = ("search", tmp_path / "job", "--query", tmp_path / "q.npy", "-k", 3)
+    proof = ("--exact", tmp_path / "docs.jsonl", "--rerank-ids", "id")
+    for answer, row in zip(done(*ask, *proof).lines, rows, strict=False):
+        far = np.linalg.norm(rows[:300].astype(float) - row, axis=1)
+        assert answer["ids"] == [NAMES["uuid"][i] for i in np.argsort(far)[:3]]
 
 
 @pytest.mark.parametrize("to", ["codes.jsonl", "codes.index", "npy:arrays", "codes.faiss"])
@@ -213,6 +234,64 @@ def test_a_removed_id_is_in_no_sink(to, done, rows, tmp_path):
     found = codes_in(tmp_path / name)
     assert sorted(found) == [i for i in range(600) if i != 7]
     assert 5 in found
+
+
+AGAIN = """
+SELECT near.id FROM (
+    SELECT TABLE_.id FROM TABLE_ ORDER BY code <~> %s::bit(16), id LIMIT 100
+) AS near JOIN vectors_TABLE_ USING (id)
+ORDER BY embedding <-> %s::vector, near.id LIMIT 10
+"""
+
+
+def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
+    done, fails, postgres_url, table, *, rows, tmp_path
+):
+    name, ask = table
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "q.npy", rows[:20] + 0.05)
+    for seed in (0, 1):
+        out = ("--seed", seed, "--out", tmp_path / f"model{seed}")
+        done("learn", tmp_path / "rows.npy", *SETTINGS, *out)
+    encode = ("encode", tmp_path / "model0", tmp_path / "rows.npy", "--quiet")
+    target = ("--to", f"{postgres_url}?table={name}")
+    done(*encode, "--out", tmp_path / "files")
+    done(*encode, *target, "--out", tmp_path / "table")
+    said = fails("encode", tmp_path / "model1", *encode[2:], *target, "--out", tmp_path / "no")
+    assert "would not compare to them: name another table" in said
+    ask("CREATE TABLE vectors_TABLE_ (id bigint PRIMARY KEY, embedding vector)")
+    try:
+        lines = ", ".join(f"({i}, '{row}')" for i, row in enumerate(rows.tolist()))
+        ask(f"INSERT INTO vectors_TABLE_ VALUES {lines}")
+        queries = ("--query", tmp_path / "q.npy", "--no-real", "--rerank", tmp_path / "rows.npy")
+        ours = done("search", tmp_path / "files", *queries).lines
+        asked = done("encode", tmp_path / "model0", tmp_path / "q.npy", "--bit-strings").lines
+        for answer, query, row in zip(ours, asked, np.load(tmp_path / "q.npy").tolist()):
+            found = ask(AGAIN, [query["bits"], str(row)])
+            assert [key for (key,) in found] == answer["ids"]
+    finally:
+        ask("DROP TABLE vectors_TABLE_")
+    assert ask("SELECT count(*) FROM TABLE_") == [(len(rows),)]
+
+
+# Are so many bits enough for these rows?
+
+
+def test_whether_the_bits_suffice_for_ones_own_rows(done, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows)
+    done("online", tmp_path / "rows.npy", *SETTINGS, "--out", tmp_path / "job")
+    ask = ("evaluate", tmp_path / "job", tmp_path / "rows.npy", "--sample", 1500, "--bytes", "")
+    said = done(*ask, "--lengths", "8,16,32").out.splitlines()[-1]
+    assert said.startswith("16 bits reach")
+    budget = ("--seconds", 0.5, "--sample", 1000, "--n-landmarks", 60, "--target", "recall")
+    tuned = done("tune", tmp_path / "rows.npy", "--bits", 16, *budget, "--json").json
+    scores = [trial["score"] for trial in tuned["trials"]]
+    assert 0.1 < max(scores) <= 1
+    assert all(score == -1 or 0 <= score <= 1 for score in scores)
+    told = " ".join(done("tune", "--help").out.replace("│", " ").split())
+    assert "mean average precision" in told
+    assert "streambits evaluate says" in told
+    assert " W " not in sb.diagnose(rows[:500]).advice
 
 
 # What makes no sense is noticed

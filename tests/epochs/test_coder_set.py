@@ -508,6 +508,22 @@ def test_candidates_come_from_bits_or_real_values_in_every_epoch(refined):
     assert found.distances[0, 0] < 1
 
 
+@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+def test_refined_codes_can_be_searched_by_their_bits_alone(refined):
+    coders, index, rows = refined
+    hits = coders.search(index, rows[::600], 7, real=False, decode=not index.bits)
+    if not index.bits:
+        assert hits.distances.dtype == np.float64  # nothing but the refinement to search by
+        return
+    held = [index.get(np.arange(1000) + 1000 * epoch).unpack() for epoch in coders]
+    asked = [coders[epoch].encode(rows[::600]).unpack() for epoch in coders]
+    far = np.concatenate(
+        [(q[:, None] != h).sum(axis=2) for q, h in zip(asked, held, strict=True)], axis=1
+    )
+    assert (hits.distances == np.sort(far, axis=1)[:, :7]).all()
+    assert (np.take_along_axis(far, hits.ids, axis=1) == hits.distances).all()
+
+
 def test_a_search_of_refined_codes_without_any_finds_nothing(refined):
     coders, index, rows = refined
     empty = sb.HammingIndex(index.bits, refine=5)

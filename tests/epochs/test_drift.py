@@ -219,9 +219,9 @@ def test_codes_stop_where_an_epoch_begins():
 
 def test_the_latest_reading_has_no_gaps_that_an_older_one_can_fill():
     nan = float("nan")
-    older = DriftMeasurement(512, 0.5, 0.1, 0.2, 0.3, 1.0, 0)
-    newer = DriftMeasurement(1024, 0.6, nan, 0.25, nan, 2.0, 0)
-    assert latest([older, newer]) == DriftMeasurement(1024, 0.6, 0.1, 0.25, 0.3, 2.0, 0)
+    older = DriftMeasurement(512, 0.5, 0.1, 0.2, 0.3, 1.0, 0.5, 0)
+    newer = DriftMeasurement(1024, 0.6, nan, 0.25, nan, 2.0, 0.0, 0)
+    assert latest([older, newer]) == DriftMeasurement(1024, 0.6, 0.1, 0.25, 0.3, 2.0, 0.0, 0)
     assert latest([]) is None
     assert np.isnan(latest([newer]).outside)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from streambits.evaluation.truth import draw_queries, find, true_neighbours
+from streambits.evaluation.truth import draw_queries, find, nearest_radii, true_neighbours
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -93,3 +93,17 @@ def test_rows_of_the_database_are_not_their_own_neighbours():
     np.fill_diagonal(far, np.inf)
     expected = far <= np.sort(far, axis=1)[:, 3:4]
     np.testing.assert_array_equal(near, expected)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_radii_are_those_of_the_kth_nearest_of_each_subset(offset):
+    rng = np.random.default_rng(0)
+    rows, queries = rng.random((300, 4)) + offset, rng.random((150, 4)) + offset
+    subsets = [np.arange(300), np.arange(0, 300, 7), np.array([4, 9]), np.array([], int)]
+    found = nearest_radii(rows, queries, 5, lambda: subsets)
+    far = np.sort(cdist(queries, rows) ** 2, axis=1)
+    np.testing.assert_allclose(found[0], far[:, 4], rtol=1e-9)
+    assert (found[0] >= far[:, 4]).all()
+    some = cdist(queries, rows[subsets[2]]) ** 2
+    np.testing.assert_allclose(found[2], some.max(axis=1), rtol=1e-9)
+    assert (found[3] < 0).all()

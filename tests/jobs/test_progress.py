@@ -25,7 +25,7 @@ from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 
-DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1)
+DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1.0, 1)
 HERE = Progress(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)
 
 

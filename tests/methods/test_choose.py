@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streambits.errors import InputError
-from streambits.methods import linear, ssbc
+from streambits.index import HammingIndex
+from streambits.methods import choose, linear, ssbc
 from streambits.methods.choose import Choice, choose_features
+from streambits.methods.settings import Settings
+from streambits.model.codes import Codes
 
 
 def curved(count, seed=0, columns=40):
@@ -22,6 +25,41 @@ def decaying(count, seed=0, columns=128):
     """A Gaussian of many dimensions, some stronger than others."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((count, columns)) * np.arange(1, columns + 1) ** -0.3
+
+
+def heavy_tailed(count, seed=0, columns=128):
+    """Student's t, by which linear codes lose some of the nearest rows, but decode better."""
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    return (rng.standard_t(3, (count, columns)) * np.arange(1, columns + 1) ** -0.5) @ turn
+
+
+def test_recall_is_that_of_a_real_valued_search(monkeypatch):
+    values = np.random.default_rng(0).standard_normal((300, 24)).astype(np.float32)
+    near = np.random.default_rng(1).permuted(np.tile(np.arange(200, 300), (50, 1)), axis=1)[:, :3]
+    index, depths = HammingIndex(24), (1, 4, 60)
+    index.add(Codes.from_bits(values > 0))
+    ids = index.search(values[:50], 300).ids
+    others = ids[ids != np.arange(50)[:, None]].reshape(50, 299)  # a row is not its own neighbour
+    shares = [(others[:, :d, None] == near[:, None, :]).any(axis=1).mean() for d in depths]
+    monkeypatch.setattr(choose, "DEPTHS", depths)
+    assert choose._recall(values, near) == pytest.approx(np.mean(shares), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_refined_codes_prefer_features_that_decode_better(seed):
+    rows = heavy_tailed(5000, seed)
+    plain = choose_features(rows, 64, seed=seed)
+    refined = choose_features(rows, 64, refine=8, seed=seed)
+    assert (plain.method, refined.method) == ("ssbc", "linear")
+    assert refined[1:3] == plain[1:3]
+    assert refined.reason == plain.reason + ", and decode better"
+    assert Settings(64, seed=seed).resolved([rows]).method == "ssbc"
+    assert Settings(64, refine=8, seed=seed).resolved([rows]).method == "linear"
+
+
+def test_refined_codes_have_a_kernel_where_it_finds_clearly_more():
+    assert choose_features(curved(3000), 32, refine=8).method == "ssbc"
 
 
 @pytest.mark.parametrize("bits", [16, 32])
@@ -143,7 +181,12 @@ def test_the_rows_are_left_as_they_are():
 
 @pytest.mark.parametrize(
     ("wrong", "word"),
-    [({"bits": 0}, "bits"), ({"n_landmarks": 0}, "n_landmarks"), ({"seed": -1}, "seed")],
+    [
+        ({"bits": 0}, "bits"),
+        ({"n_landmarks": 0}, "n_landmarks"),
+        ({"refine": -1}, "refine"),
+        ({"seed": -1}, "seed"),
+    ],
 )
 def test_settings_out_of_their_limits(wrong, word):
     with pytest.raises(InputError, match=word):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from streambits._arrays import IdPlaces, as_ids
 from streambits.errors import InputError
-from streambits.model.batches import RowBatch, batches
+from streambits.model.batches import Removals, RowBatch, batches
 
 ROWS = np.arange(12.0).reshape(6, 2)
 
@@ -63,3 +64,29 @@ def test_batches_of_other_libraries_count_as_well():
     strict = pytest.importorskip("array_api_strict")
     found = list(batches([strict.asarray(ROWS[:2]), strict.asarray(ROWS[2:])]))
     assert [batch.ids.tolist() for batch in found] == [[0, 1], [2, 3, 4, 5]]
+
+
+LONG = [f"{n:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for n in range(12)]  # NumPy keeps them elsewhere
+
+
+@pytest.mark.parametrize("names", [list(range(12)), [str(n) for n in range(12)], LONG])
+def test_what_a_batch_removes_is_what_its_order_says(names):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        came, gone = (rng.integers(12, size=count) for count in (20, 6))
+        at = np.sort(rng.integers(0, 21, 6))
+        live = dict.fromkeys(gone.tolist(), -1)
+        live |= {key: place for place, key in enumerate(came.tolist()) if key in live}
+        wanted = {names[key] for key, when in zip(gone.tolist(), at.tolist()) if live[key] < when}
+        removals = Removals(as_ids([names[key] for key in gone]), at)
+        batch = RowBatch(as_ids([names[key] for key in came]), np.zeros((20, 1)))
+        assert set(batch._replace(removals=removals).removed.tolist()) == wanted
+
+
+@pytest.mark.parametrize("names", [list(range(12)), LONG])
+def test_places_of_ids(names):
+    find = IdPlaces(as_ids(names[:8][::-1]))
+    assert find(as_ids(names)).tolist() == [7, 6, 5, 4, 3, 2, 1, 0, -1, -1, -1, -1]
+    assert find(as_ids(["other"] if names[0] == 0 else [0])).tolist() == [-1]
+    assert find(as_ids([])).tolist() == []
+    assert IdPlaces(as_ids([]))(as_ids(names[:2])).tolist() == [-1, -1]

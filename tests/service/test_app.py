@@ -148,6 +148,19 @@ def test_every_panel_is_a_document(service):
         assert sum(one["rows"] for one in epochs) == 3000
 
 
+def test_recall_is_measured_while_somebody_asks(service):
+    status, found = service.json("GET", "/v1/recall")
+    for _ in range(200):
+        if status == 200:
+            break
+        assert status == 503
+        time.sleep(0.05)
+        status, found = service.json("GET", "/v1/recall")
+    assert 0 < found["low"] <= found["mean"] <= found["high"] <= 1
+    assert (found["k"], found["rows"]) == (10, 3000)
+    assert service.json("GET", "/v1/epochs")[1]["epochs"][0]["recall"]["mean"] > 0
+
+
 def test_metrics_and_signs_of_life(service):
     status, headers, content = service.ask("GET", "/metrics")
     assert status == 200

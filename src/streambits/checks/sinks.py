@@ -11,11 +11,12 @@ is checked by such codes too.
 import warnings
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streambits._arrays import as_ids
 from streambits.checks._compare import expect, expect_error
 from streambits.errors import InputError, StreambitsError
 from streambits.io.protocols import Resumable, Sink
@@ -24,7 +25,7 @@ from streambits.model.codes import Codes
 
 Place = tuple[Callable[[], Any], Callable[[], Iterable[CodeBatch]]]
 Factory = Callable[[], Place]
-Held = dict[int, tuple[int, bytes, bytes]]  # epoch, code and refinement of each id
+Held = dict[int | str, tuple[int, bytes, bytes]]  # epoch, code and refinement of each id
 
 
 def check_protocol(factory: Factory, codes: Codes) -> None:
@@ -134,6 +135,127 @@ def check_removed(factory: Factory, codes: Codes) -> None:
     _expect(held, wanted, "after removals")
 
 
+def check_histories(factory: Factory, codes: Codes) -> None:
+    """Whatever is written, removed, committed and lost, in the end there is what a dict has."""
+    for seed in range(HISTORIES):
+        rng = np.random.default_rng(seed)
+        steps = [
+            Step(ACTIONS[rng.integers(len(ACTIONS))], tuple(rng.integers(9, size=5).tolist()))
+            for _ in range(STEPS)
+        ]
+        play(factory(), codes, steps)
+
+
+class Step(NamedTuple):
+    """A moment in the life of a sink.
+
+    Attributes
+    ----------
+    action : str
+        One of `ACTIONS`. "keep" takes a state, as a job does when it commits. "end" keeps, closes
+        and opens again. "kill" forgets the sink and goes back to the state, then makes the changes
+        since again, as a job that is started again; "close" does so after closing.
+    ids : tuple of int or of str
+        For "write" and "remove"; an id may be there twice.
+    epoch : int
+        Of the codes to write, after that of the codes of the check.
+    """
+
+    action: str
+    ids: tuple[Any, ...] = ()
+    epoch: int = 0
+
+
+ACTIONS = ("write", "write", "write", "remove", "commit", "keep", "end", "kill", "close")
+HISTORIES, STEPS = 3, 16
+
+
+def play(
+    place: Place,
+    codes: Codes,
+    steps: Iterable[Step],
+    *,
+    committed: Callable[[], Any] | None = None,
+) -> None:
+    """Take the steps in a place, close, and compare what is there with a dict.
+
+    Parameters
+    ----------
+    place : pair of callables
+        As a factory gives it.
+    codes : Codes
+        To be written, one after another.
+    steps : iterable of Step
+    committed : callable, optional
+        Gives what readers find after each commit, where they can read before the end.
+    """
+    opened, held = place
+    life = _Life(opened, codes)
+    for step in steps:
+        life.take(step)
+        if committed is not None and step.action in ("commit", "keep", "end"):
+            _expect(committed, life.wanted, f"after {step.action}")
+    life.sink.close()
+    _expect(held, life.wanted, "after a history")
+
+
+class _Life:
+    """A sink, the state that was kept last, and the changes since."""
+
+    def __init__(self, opened: Callable[[], Any], codes: Codes) -> None:
+        self.opened, self.codes, self.sink = opened, codes, opened()
+        self.wanted: Held = {}
+        self._used = 0
+        self._keep()
+
+    def take(self, step: Step) -> None:
+        if step.action in ("write", "remove"):
+            self._since.append(self._change(step))
+            self._make(*self._since[-1])
+        elif step.action == "commit":
+            self.sink.commit()
+        else:
+            if step.action in ("keep", "end"):
+                self._keep()
+            if step.action in ("end", "close"):
+                self.sink.close()
+            if step.action != "keep":
+                self._go_back()
+
+    def _change(self, step: Step) -> tuple[Any, Codes | None]:
+        """Ids and their new codes, which the dict has from now on; or none."""
+        ids = list(step.ids)
+        if step.action == "remove":
+            self.wanted = {key: held for key, held in self.wanted.items() if key not in ids}
+            return ids, None
+        some = self.codes[np.arange(self._used, self._used + len(ids)) % len(self.codes)]
+        new = Codes(some.packed, some.bits, some.epoch + step.epoch, some.refinement)
+        self._used += len(ids)
+        self.wanted |= _pairs(ids, new)
+        return ids, new
+
+    def _make(self, ids: Any, codes: Codes | None) -> None:
+        if codes is None:
+            self.sink.remove(ids)
+        else:
+            self.sink.write(ids, codes)
+
+    def _keep(self) -> None:
+        self.sink.commit()
+        self._state = self.sink.state() if isinstance(self.sink, Resumable) else None
+        self._since: list[tuple[Any, Codes | None]] = []
+
+    def _go_back(self) -> None:
+        with warnings.catch_warnings():  # of files that were left open
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.sink = None  # which also ends its locks, as the end of a process does
+            self.sink = self.opened()
+        if self._state is not None:
+            self.sink.resume(self._state)
+        for change in self._since:
+            self._make(*change)
+
+
 def check_sink_refusals(factory: Factory, codes: Codes) -> None:
     """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
     opened, held = factory()
@@ -161,6 +283,7 @@ CHECKS = (
     check_epochs,
     check_killed,
     check_removed,
+    check_histories,
     check_sink_refusals,
 )
 
@@ -177,11 +300,11 @@ def _zeros(codes: Codes, *, more_bits: int = 0, more_bytes: int = 0) -> Codes:
     return Codes(packed, bits, codes.epoch, refinement if refine else None)
 
 
-def _pairs(ids: NDArray[np.int64], codes: Codes) -> Held:
+def _pairs(ids: Any, codes: Codes) -> Held:
     refinement = np.empty((len(codes), 0)) if codes.refinement is None else codes.refinement
     return {
         key: (codes.epoch, code.tobytes(), more.tobytes())
-        for key, code, more in zip(ids.tolist(), codes.packed, refinement, strict=True)
+        for key, code, more in zip(as_ids(ids).tolist(), codes.packed, refinement, strict=True)
     }
 
 
@@ -190,7 +313,7 @@ def _held(held: Callable[[], Iterable[CodeBatch]]) -> Held:
     for ids, codes in held():
         for key, value in zip(np.asarray(ids).tolist(), codes, strict=True):
             expect(key not in found, f"expected every id once, got {key} twice")
-            found |= _pairs(np.array([key]), value)
+            found |= _pairs([key], value)
     return found
 
 

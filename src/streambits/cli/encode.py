@@ -7,13 +7,14 @@ import typer
 
 from streambits.cli.options import JobOptions, Sources, To
 from streambits.cli.output import report_end, run_and_report, watching
+from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.jsonl import StandardOutput
 from streambits.io.protocols import Source
 from streambits.jobs.job import Job, JobPlan
 from streambits.jobs.models import open_model
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.work import Encoding
+from streambits.jobs.work import Encoding, EncodingByEpoch
 
 
 def encode_command(
@@ -26,6 +27,22 @@ def encode_command(
         str, typer.Option(help="A folder, where it resumes; - for JSON lines on stdout.")
     ] = "-",
     to: To = None,
+    every_epoch: Annotated[
+        bool,
+        typer.Option(
+            "--every-epoch",
+            help="Encode each row once for every epoch of the job: queries for codes of several "
+            "epochs, on stdout.",
+        ),
+    ] = False,
+    bit_strings: Annotated[
+        bool,
+        typer.Option(
+            "--bit-strings",
+            help='Print sign bits as "bits", a string of 0 and 1 as PostgreSQL writes them, on '
+            "stdout.",
+        ),
+    ] = False,
     rejects: Annotated[
         Path | None, typer.Option(help="File for bad rows, for --skip-bad without a folder.")
     ] = None,
@@ -42,8 +59,12 @@ def encode_command(
     Example: cat rows.csv | streambits encode model.safetensors -
     """
     here = out == "-"
-    if here and (to or options.json):
-        raise typer.BadParameter("--to and --json need a folder: name one with --out")
+    if here and (to or options.json or options.keep):
+        raise typer.BadParameter("--to, --keep and --json need a folder: name one with --out")
+    if not here and (every_epoch or bit_strings):
+        raise typer.BadParameter("--every-epoch and --bit-strings go without --out")
+    if every_epoch and options.device:
+        raise typer.BadParameter("--every-epoch goes without --device")
     if options.skip_bad and here and rejects is None:
         raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
     if rejects and not (options.skip_bad and here):
@@ -56,7 +77,10 @@ def encode_command(
         )
     work = Encoding(found.coder, str(model), options.device, refuse=options.refuse)
     if here:
-        _to_stdout(options.open(sources), work, Rejects(rejects, skip=options.skip_bad), options)
+        if every_epoch and isinstance(found.coders, CoderSet):
+            work = EncodingByEpoch(found.coders, str(model))
+        aside, sink = Rejects(rejects, skip=options.skip_bad), StandardOutput(as_bits=bit_strings)
+        _to_stdout(options.open(sources), work, sink, aside, options)
         return
     plan = JobPlan(
         verb="encode",
@@ -75,9 +99,11 @@ def encode_command(
     run_and_report(plan, options)
 
 
-def _to_stdout(source: Source, work: Encoding, rejects: Rejects, options: JobOptions) -> None:
+def _to_stdout(
+    source: Source, work: Encoding, sink: StandardOutput, rejects: Rejects, options: JobOptions
+) -> None:
     if rejects.path is not None and rejects.path.exists():
         raise StorageError(f"{rejects.path} exists already: choose another file for bad rows")
     with watching("encode", options) as watchers:
-        end = Job(source, work, StandardOutput(), rejects, watchers=watchers).run()
-    report_end("encode", end, options, "standard output", str(rejects.path))
+        end = Job(source, work, sink, rejects, watchers=watchers).run()
+    report_end("encode", end, options, sink.name, str(rejects.path))

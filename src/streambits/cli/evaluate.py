@@ -11,12 +11,15 @@ from rich.table import Table
 import streambits
 from streambits._files import check_writable
 from streambits.cli import output
-from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
+from streambits.cli.options import AsJson, Columns, Format, Ids, Seed, column_names
+from streambits.cli.runbook import RUNBOOK, Asked, on_runbook
 from streambits.evaluation.evaluate import BYTES, LENGTHS, QUERIES, ROWS, evaluate
 from streambits.evaluation.page import write_page
 from streambits.evaluation.result import KIND_NAMES, Evaluation, bytes_rows, headings, table_rows
+from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.jobs.models import open_model
+from streambits.methods.settings import Settings
 
 
 def _numbers(text: str) -> str:
@@ -26,8 +29,13 @@ def _numbers(text: str) -> str:
 
 
 def evaluate_command(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a job.")],
-    rows: Rows,
+    model: Annotated[
+        Path | None, typer.Argument(help="A model file, or the folder of a job.")
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Argument(help="Rows: a file, a folder, a glob, or - for standard input."),
+    ] = None,
     *,
     queries: Annotated[
         str | None,
@@ -63,6 +71,33 @@ def evaluate_command(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with plots to this file as well.")
     ] = None,
+    runbook: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of a model: play this runbook (YAML, as in the streaming track of "
+            "NeurIPS'23) on an index that learns while rows come and go. Needs --rows and "
+            "--queries."
+        ),
+    ] = None,
+    of_runbook: Annotated[
+        str | None, typer.Option("--rows", help="The rows of a runbook, in its order.")
+    ] = None,
+    generate: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a runbook for --rows to the file --runbook, and the rows in its order to "
+            "a file beside it that ends in .npy: clustered, expiry, or sliding_window."
+        ),
+    ] = None,
+    bits: Annotated[
+        int, typer.Option(min=1, help="Of the index that plays a runbook: bits of a code.")
+    ] = RUNBOOK.bits,
+    refine: Annotated[
+        int, typer.Option(min=0, help="Of the index that plays a runbook: bytes beside the bits.")
+    ] = RUNBOOK.refine or 0,
+    method: Annotated[
+        str, typer.Option(help="Of the index that plays a runbook: how codes are learned.")
+    ] = RUNBOOK.method,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model's codes find the true nearest neighbours among your rows.
@@ -71,16 +106,28 @@ def evaluate_command(
     precision (MAP), the same for shorter and longer codes of the same method, recall against bytes
     per row of sign bits, refined codes and product codes, and how evenly the bits are used.
 
+    With --runbook rows come and go, as the runbook says, and recall is averaged over its searches.
+
     Example: streambits evaluate job/ vectors.parquet --html evaluation.html
     """
+
+    def opened(name: str) -> Source:
+        return open_source(name, columns=column_names(columns), ids=ids, format=format)
+
+    if runbook is not None:
+        settings = Settings(bits, method, refine=refine, seed=seed)
+        named = Asked(runbook, model, of_runbook, queries, generate)
+        on_runbook(named, opened, settings, k=k, as_json=as_json)
+        return
+    if model is None or rows is None:
+        raise typer.BadParameter("a model and rows are needed, or --runbook")
     console = output.stderr()
     if html is not None:
         check_writable(html)
     found = open_model(model)
 
     def read(name: str) -> Any:
-        source = open_source(name, columns=column_names(columns), ids=ids, format=format)
-        drawn = output.draw(source, sample, seed)
+        drawn = output.draw(opened(name), sample, seed)
         found.check_rows(drawn.shape[1], name)
         return drawn
 

@@ -51,8 +51,11 @@ def tune_command(
     target: Annotated[
         Target | None,
         typer.Option(
-            help="map: rank all near rows well; the default with --bits. recall: find the nearest "
-            "rows; the default with --bytes."
+            help="The score, from 0 to 1, on rows that were not learned. map, the default with "
+            "--bits: mean average precision of the ranking of all rows, where the near ones are "
+            "right. recall with --bits: the share of queries whose nearest row is among the first "
+            "12 of those ranked; with --bytes, its default: the share of the ten nearest rows "
+            "that are the first ten answers. -1: a method has no codes of this length."
         ),
     ] = None,
     scan: Annotated[
@@ -91,7 +94,8 @@ def tune_command(
     candidates, and how many are a refinement, by which it ranks them.
 
     Prints what was tried, and the command that learns with the choice; `online` has the same
-    options, and both read the file of --out by --settings.
+    options, and both read the file of --out by --settings. Scores compare settings on this sample;
+    what codes find among your rows, and whether they are long enough, streambits evaluate says.
 
     Example: streambits tune embeddings/ --bytes 16 --out tuned.toml
     """

@@ -257,6 +257,7 @@ class CoderSet:
         k: int = 10,
         *,
         real: bool | str = AUTO,
+        decode: bool = True,
         **options: Any,
     ) -> Hits:
         """Find the k nearest codes of each row over all epochs of the index, on one scale.
@@ -271,6 +272,9 @@ class CoderSet:
             they find clearly more of the true neighbours than numbers of bits. Of codes with a
             refinement they find the candidates. "auto": yes, unless `weights` say what bits are
             worth, or the index has tables or is on a device, which only numbers of bits can use.
+        decode : bool, default True
+            Whether codes with a refinement are ranked by what they decode to; otherwise by their
+            bits alone, and those of several epochs by distances as they are.
         **options
             Those of `HammingIndex.search`. The metric is that of the coders by default.
 
@@ -300,7 +304,8 @@ class CoderSet:
         self._check_live(epochs)
         if not (epochs and len(rows)):
             return self._nothing(index, len(rows), k, real, options)
-        if index.refine and all(self[epoch].refinement is not None for epoch in epochs):
+        refined = index.refine and all(self[epoch].refinement is not None for epoch in epochs)
+        if refined and (decode or not index.bits):
             return index.search(self._decoding(rows, epochs, real), k, **options)
         if len(epochs) == 1:
             [asked] = self._ask(rows, epochs, real=real, scaled=False).values()

@@ -1,13 +1,14 @@
 """Drift: whether the rows that come are still like those the landmarks were drawn from.
 
-What is tested is how close a row comes to its nearest landmark, an affinity between 0 and 1. Where
-the stream moves, new rows fall between or beyond the landmarks and it drops; on a stream that
+What is tested here is how close a row comes to its nearest landmark, an affinity between 0 and 1.
+Where the stream moves, new rows fall between or beyond the landmarks and it drops; on a stream that
 stays, it does not, however long. The test is an e-detector: a cumulative sum of evidence that bets
 against "the mean affinity is no lower than it was among the landmarks, but for a tolerance". As
 long as that is true, false alarms are at least `APART` rows apart on average, whatever the
 distribution of the affinities: no model, no tables, ten lines. What it was among the landmarks is
 an estimate: where they are fewer than 200, the tolerance is wider, and a small change is detected
-later or not at all.
+later or not at all. Proportions that change among rows that all have landmarks nearby are seen by a
+second test, that of `streambits.epochs.embedding`.
 
 References
 ----------
@@ -29,7 +30,7 @@ SAMPLED = 64  # rows of a chunk that are measured
 TOLERANCE = 0.25  # standard deviations of an affinity that the mean may drop without notice
 ERRORS = 2.5  # standard errors, at least, that the tolerance spans: the mean is an estimate too
 APART = 1e6  # rows between false alarms, at least, on average
-ALARM = math.log(APART)  # evidence from which there is one
+ALARM = math.log(APART)  # evidence from which there is one, of either test: see `Evidence`
 RECENT = 4  # times the landmarks: rows kept to draw new ones from, and after which one settles
 WIDER = 4.0  # times the bandwidth while a change goes on: rows to come lie beyond the landmarks
 KEPT = 1024  # measurements kept
@@ -51,7 +52,11 @@ class DriftMeasurement(NamedTuple):
     balance : float
         Mean of abs(2 share of ones - 1) over the bits.
     evidence : float
-        Logarithm of the e-detector; an alarm is at log(1e6) = 13.8.
+        That rows come less close to the landmarks: logarithm of an e-detector; an alarm is at
+        log(1e6) = 13.8.
+    proportion_evidence : float
+        That proportions among the rows have changed: the same of the test of the mean embedding,
+        with the same alarm. 0 while that test still learns what to expect.
     epoch : int
         The epoch of the rows.
 
@@ -67,6 +72,7 @@ class DriftMeasurement(NamedTuple):
     shift: float
     balance: float
     evidence: float
+    proportion_evidence: float
     epoch: int
 
 
@@ -93,7 +99,45 @@ def latest(measurements: Sequence[DriftMeasurement]) -> DriftMeasurement | None:
     return filled
 
 
-class EDetector:
+class Evidence:
+    """The logarithm of an e-detector: a stake that is made 1 again whenever it falls below.
+
+    Attributes
+    ----------
+    evidence : float
+        An alarm is due above `ALARM`, log(A) with A = 1e6.
+    since : int
+        Measurements since the stake was last 1.
+
+    Notes
+    -----
+    A measurement multiplies the stake by a factor that is an e-value: given the measurements before
+    it, its mean is at most 1 as long as there is no change. With M(t) = max(M(t - 1), 1) e(t), the
+    difference of M(t) and t then falls on average, so E[M(T)] <= E[T] at any time T at which one
+    stops. Stopped when one of two such stakes exceeds A, their sum does, so A <= 2 E[T]: false
+    alarms of both tests together are at least A / 2 measurements apart on average, which are 256 A
+    rows. That is more than the A rows promised, and leaves room for what is estimated (the means to
+    expect, beyond the tolerance).
+    """
+
+    def __init__(self) -> None:
+        self.evidence, self.since = 0.0, 0
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the evidence suffices for an alarm."""
+        return self.evidence > ALARM
+
+    def add(self, gain: float) -> float:
+        """Add what a measurement gains; returns the evidence after it."""
+        if self.evidence <= 0:
+            self.evidence, self.since = 0.0, 0
+        self.evidence += gain
+        self.since += 1
+        return self.evidence
+
+
+class EDetector(Evidence):
     """Evidence that the mean of numbers in [0, 1] has dropped.
 
     Parameters
@@ -118,9 +162,8 @@ class EDetector:
     """
 
     def __init__(self, mean: float, spread: float, tolerance: float = TOLERANCE) -> None:
+        super().__init__()
         self.mean, self.spread, self.tolerance = mean, max(spread, 1e-3), tolerance
-        self.evidence = 0.0
-        self.since = 0  # measurements since the stake was last 1
 
     @classmethod
     def of(cls, numbers: NDArray[np.float64]) -> Self:
@@ -137,7 +180,8 @@ class EDetector:
 
     def update(self, numbers: NDArray[np.float64]) -> bool:
         """Add numbers (n,) in [0, 1]; returns whether the evidence suffices for an alarm."""
-        return self.add(self.gains(numbers[None]).tolist())[-1] > ALARM
+        self.add(float(self.gains(numbers[None])[0]))
+        return self.alarm
 
     def gains(self, numbers: Array) -> Array:
         """What measurements (k, n) of numbers in [0, 1] add to the evidence, (k,)."""
@@ -145,20 +189,6 @@ class EDetector:
         bet = 0.5 * min(1 / self.spread, 1 / max(1 - bound, 1e-6))
         xp = array_namespace(numbers)
         return xp.sum(xp.log1p(bet * (bound - numbers)), axis=1)
-
-    def add(self, gains: list[float]) -> list[float]:
-        """Add the gains of measurements, up to the first alarm; returns the evidence after each."""
-        found, evidence, since = [], self.evidence, self.since
-        for gain in gains:
-            if evidence <= 0:
-                evidence, since = 0.0, 0
-            evidence += gain
-            since += 1
-            found.append(evidence)
-            if evidence > ALARM:
-                break
-        self.evidence, self.since = evidence, since
-        return found
 
     def state(self) -> dict[str, Any]:
         """Return the contents by name, for `from_state`."""

@@ -13,6 +13,7 @@ from streambits._arrays import (
     as_choice,
     as_count,
     as_rows,
+    beside,
     blocks,
     device,
     double,
@@ -24,7 +25,6 @@ from streambits._arrays import (
 from streambits._device import products
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.epochs.detector import (
-    ALARM,
     CHUNK,
     KEPT,
     RECENT,
@@ -33,6 +33,7 @@ from streambits.epochs.detector import (
     DriftMeasurement,
     EDetector,
 )
+from streambits.epochs.embedding import ProportionDetector, principal_components
 from streambits.features import Features, GaussianAffinity
 from streambits.model.projection import Projection
 from streambits.model.renewal import one_of, renewable
@@ -53,11 +54,12 @@ TASK = 16  # measurements that are worth a thread
 class _Sampled(NamedTuple):
     """The results of a few measurements.
 
-    gains: what each adds to the evidence; means: of the affinities; codes: of some of them,
-    outside, shift and balance, as in `DriftMeasurement`.
+    gains, shifts: what each adds to the evidence, and to that of proportions; means: of the
+    affinities; codes: of some of them, outside, shift and balance, as in `DriftMeasurement`.
     """
 
     gains: list[float]
+    shifts: list[float]
     means: list[float]
     codes: dict[int, Any]
 
@@ -68,9 +70,9 @@ class DriftMonitor:
     Parameters
     ----------
     policy : "auto" or int
-        "auto": by the test of `streambits.epochs.detector`, and once more when 4 m rows have come
-        since a change, for the first landmarks after it were drawn from few. A number: every so
-        many rows, at least 512.
+        "auto": by the tests of `streambits.epochs.detector` and `streambits.epochs.embedding`, and
+        once more when 4 m rows have come since a change, for the first landmarks after it were
+        drawn from few. A number: every so many rows, at least 512.
     features : Features
         Those of the learner.
     reference : array of shape (n, d), optional
@@ -83,7 +85,8 @@ class DriftMonitor:
     -----
     A row is compared to half of the landmarks, at most 256; what to expect is estimated from the
     other half. Measurements fall after every 512 rows of the stream, so any split of it gives the
-    same epochs. Memory: 4 m + 64 rows, half of the landmarks again, and 1024 measurements.
+    same epochs. Memory: 4 m + 64 rows, half of the landmarks again, 1024 measurements, and what
+    `ProportionDetector` holds.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class DriftMonitor:
         shape = (RECENT * landmarks.shape[0], landmarks.shape[1])
         self._recent = xp.zeros(shape, dtype=landmarks.dtype, device=device(landmarks))
         self._change: int | None = None  # rows since the change that is settling
+        self._beyond = True  # whether it brings rows beyond the landmarks
         self.begin(features, landmarks if reference is None else reference, marks)
 
     @property
@@ -111,8 +115,8 @@ class DriftMonitor:
 
     @property
     def widening(self) -> float:
-        """Factor of the bandwidth of new landmarks: during a change, rows lie beyond them."""
-        return 1.0 if self._change is None else WIDER
+        """Factor of the bandwidth of new landmarks: while a stream moves, rows lie beyond them."""
+        return WIDER if self._change is not None and self._beyond else 1.0
 
     @property
     def nbytes(self) -> int:
@@ -120,7 +124,7 @@ class DriftMonitor:
         row = nbytes(self._recent[:1, :])
         rows = nbytes(self._recent) + SAMPLED * row + self._half.nbytes
         rows += 0 if self.marks is self.features else self.marks.nbytes
-        return rows + KEPT * len(DriftMeasurement._fields) * 8
+        return rows + KEPT * len(DriftMeasurement._fields) * 8 + self.proportions.nbytes
 
     def begin(self, features: Features, like: Array, marks: GaussianAffinity | None = None) -> None:
         """Start an epoch.
@@ -137,9 +141,12 @@ class DriftMonitor:
         with one_blas_thread():
             values = double(features(like))
             self._mean = array_namespace(values).mean(values, axis=0)
-            closest = to_numpy(double(self._half.closest(like)))
-        others = closest[~one_of(like, self._half.landmarks)]
-        self.detector = EDetector.of(others if len(others) else closest)
+            affinities = to_numpy(double(self._half(like)))
+            others = affinities[~one_of(like, self._half.landmarks)]
+            others = others if len(others) else affinities
+            components = principal_components(others)
+        self.detector = EDetector.of(others.max(axis=1))
+        self.proportions = ProportionDetector(beside(components, self._half.landmarks))
 
     def attach(self, features: Features, marks: GaussianAffinity | None = None) -> None:
         """Compare rows to the landmarks of these features, or to marks."""
@@ -156,7 +163,7 @@ class DriftMonitor:
     def fresh(self) -> Self:
         """Return a monitor that has seen nothing, and expects the same."""
         fresh = type(self)(self.policy, self.features, marks=self._own_marks)
-        fresh.detector = self.detector.fresh()
+        fresh.detector, fresh.proportions = self.detector.fresh(), self.proportions.fresh()
         fresh._mean = self._mean
         return fresh
 
@@ -214,33 +221,47 @@ class DriftMonitor:
         codes: list[Any] = []
         few = [rows[i * SAMPLED : i * SAMPLED + FEW, :][None, :, :] for i in reads]
         if is_numpy_array(rows):
-            found = ordered_map(self._closest, blocks(rows, TASK * SAMPLED))
-            affinities: Array = np.concatenate(list(found))
+            found = list(ordered_map(self._compared, blocks(rows, TASK * SAMPLED)))
+            closest: Array = np.concatenate([some for some, _ in found])
+            values: Array = np.concatenate([some for _, some in found])
             with one_blas_thread():  # others of BLAS would spin on for a while, and take a core
                 codes = [self._read_codes(some, projection)[0].tolist() for some in few]
         else:
-            affinities = array_namespace(rows).reshape(self._closest_there(rows), (count, SAMPLED))
+            closest, values = self._compared_there(rows)
             if reads:
                 codes = self._read_codes(array_namespace(rows).concat(few), projection).tolist()
-        xp = array_namespace(affinities)
-        both = xp.stack([self.detector.gains(affinities), xp.mean(affinities, axis=1)])
+        xp = array_namespace(closest)
+        both = xp.stack([self.detector.gains(closest), xp.mean(closest, axis=1)])
         gains, means = to_numpy(both).tolist()
-        return _Sampled(gains, means, dict(zip(reads, codes, strict=True)))
+        shifts = self.proportions.gains(to_numpy(values)).tolist()
+        return _Sampled(gains, shifts, means, dict(zip(reads, codes, strict=True)))
 
-    def _closest(self, rows: Array) -> NDArray[np.float64]:
-        """Affinities (k, 64) of rows of k measurements, each by itself: the same for any split."""
-        return np.stack([double(self._half.closest(some)) for some in blocks(rows, SAMPLED)])
+    def _compared(self, rows: Array) -> tuple[Array, Array]:
+        """Compare rows of k measurements to the marks, each by itself: the same for any split.
 
-    def _closest_there(self, rows: Array) -> Array:
-        """Affinities (n,) of rows on a device, by products of one shape: the same for any split."""
+        Returns affinities to the nearest mark, (k, 64), and embedded rows, (k, columns, 64).
+        """
+        found = self._half.measured(rows, each=SAMPLED)
+        if found is None:
+            affinities = np.concatenate([self._half(some) for some in blocks(rows, SAMPLED)])
+        else:
+            affinities = found.features
+        affinities = affinities.reshape(-1, SAMPLED, self._half.width)
+        return double(affinities.max(axis=2)), self.proportions.embed(affinities)
+
+    def _compared_there(self, rows: Array) -> tuple[Array, Array]:
+        """The same for rows on a device, by products of one shape: the same for any split."""
         xp, count = array_namespace(rows), int(rows.shape[0])
         lacking = GROUP_THERE * SAMPLED - count
         if lacking:
             none = xp.zeros((lacking, rows.shape[1]), dtype=rows.dtype, device=device(rows))
             rows = xp.concat([rows, none], axis=0)
         with products(rows):
-            closest = self._half.closest(rows)
-        return double(closest)[:count]
+            affinities = self._half(rows)
+            affinities = xp.reshape(affinities, (GROUP_THERE, SAMPLED, -1))
+            values = self.proportions.embed(affinities)
+        whole = count // SAMPLED
+        return double(xp.max(affinities, axis=2))[:whole, :], values[:whole, ...]
 
     def _read_codes(self, rows: Array, projection: Any) -> NDArray[np.float64]:
         """What a few rows (k, n, d) of each measurement say of the coder, (k, 3)."""
@@ -286,29 +307,26 @@ class DriftMonitor:
 
         The measurements before the number `skipped` need not be kept.
         """
-        steps = [found.gains]
-        if self._change is not None or self.policy != "auto":  # each may be the last one
-            steps = [[gain] for gain in found.gains]
-        number = 0
-        for gains in steps:
-            for evidence in self.detector.add(gains):
-                if number >= skipped or evidence > ALARM:
-                    codes = found.codes.get(number, UNREAD)
-                    seen = ((first + number + 1) * CHUNK, found.means[number], *codes)
-                    self.measurements.append(DriftMeasurement._make((*seen, evidence, epoch)))
-                number += 1
+        for number, (gain, shift) in enumerate(zip(found.gains, found.shifts, strict=True)):
+            evidence = (self.detector.add(gain), self.proportions.add(shift))
+            rows = (first + number + 1) * CHUNK
             if self._change is not None:
                 self._change += CHUNK
-            rows = (first + number) * CHUNK
-            if self._is_due(rows, self.detector.evidence > ALARM):
+            due = self._is_due(rows)
+            if number >= skipped or due:
+                seen = (rows, found.means[number], *found.codes.get(number, UNREAD))
+                self.measurements.append(DriftMeasurement._make((*seen, *evidence, epoch)))
+            if due:
                 return rows
         return None
 
-    def _is_due(self, rows: int, alarm: bool) -> bool:
+    def _is_due(self, rows: int) -> bool:
         if self.policy != "auto":
             return rows % int(self.policy) < CHUNK <= rows
-        if alarm:
-            self._change = self.detector.since * CHUNK
+        if self.detector.alarm or self.proportions.alarm:
+            self._beyond = self.detector.alarm
+            since = self.detector.since if self._beyond else self.proportions.changed
+            self._change = since * CHUNK
             return True
         return self._change is not None and self._change >= self._recent.shape[0]
 
@@ -324,7 +342,9 @@ class DriftMonitor:
             "waiting": self._waiting,
             "recent": copy(self._recent, copy=True),
             "change": self._change,
+            "beyond": self._beyond,
             "detector": self.detector.state(),
+            "proportions": self.proportions.state(),
             "mean": self._mean,
             "marks": self._own_marks,
         }
@@ -340,9 +360,12 @@ class DriftMonitor:
         self._waiting, self._recent = state["waiting"], state["recent"]
         self.measurements = deque(maxlen=KEPT)
         for row in state["measurements"].tolist():
-            self.measurements.append(DriftMeasurement._make([int(row[0]), *row[1:6], int(row[6])]))
-        self._change = state["change"]
+            self.measurements.append(
+                DriftMeasurement._make([int(row[0]), *row[1:-1], int(row[-1])])
+            )
+        self._change, self._beyond = state["change"], state["beyond"]
         self.detector = EDetector.from_state(state["detector"])
+        self.proportions = ProportionDetector.from_state(state["proportions"])
         self._mean, self.marks = state["mean"], state["marks"]
         return self
 

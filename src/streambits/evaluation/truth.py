@@ -1,6 +1,6 @@
 """True neighbours, by Euclidean distance in double precision: within thresholds, or the nearest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,6 +161,71 @@ def true_neighbours(rows: NDArray[Any], queries: NDArray[Any] | None, k: int) ->
         rounding = EPS * (np.vecdot(some, some)[:, None] + largest)
         near[start : start + BLOCK] = squared <= farthest + rounding
     return near
+
+
+def nearest_radii(
+    rows: NDArray[Any],
+    queries: NDArray[Any],
+    k: int,
+    subsets: Callable[[], Iterable[NDArray[np.intp]]],
+) -> NDArray[np.float64]:
+    """Find how far the k-th nearest of each query is, among each of several subsets of rows.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+    queries : array of shape (q, d)
+        Rows that are not in the database.
+    k : int
+        Number of nearest rows; all of a subset that has fewer.
+    subsets : callable
+        Returns an iterable of places of rows; it is called once per block of queries.
+
+    Returns
+    -------
+    ndarray of shape (subsets, q)
+        Squared distances, with room for rounding: a row within them is one of the k nearest, or
+        as near as the k-th. Those in an empty subset are below 0. Costs q n d once, and q times
+        the rows of all subsets.
+
+    Examples
+    --------
+    >>> rows, asked = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0]])
+    >>> nearest_radii(rows, asked, 2, lambda: [np.array([0, 1]), np.array([0, 2])]).round(6)
+    array([[1.],
+           [9.]])
+    """
+    centre = rows.mean(axis=0, dtype=np.float64)
+    shifted, asked = rows - centre, queries - centre
+    largest = np.vecdot(shifted, shifted).max()
+    found = []
+    for start in range(0, len(asked), BLOCK):
+        some = asked[start : start + BLOCK]
+        squared = np.ascontiguousarray(squared_distances(some, shifted).T)  # subsets are its rows
+        rounding = EPS * (np.vecdot(some, some) + largest)
+        own = queries[start : start + BLOCK].astype(np.float64)
+        far = [_kth(rows, own, squared, places, k) for places in subsets()]
+        found.append(np.stack(far) + rounding)
+    return np.concatenate(found, axis=1)
+
+
+def _kth(
+    rows: NDArray[Any],
+    queries: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    places: NDArray[np.intp],
+    k: int,
+) -> NDArray[np.float64]:
+    """The squared distance of the k-th nearest place, or the last of fewer; of none, -infinity.
+
+    squared: (n, q) finds it; its distance is computed anew, from the rows as they are.
+    """
+    if not len(places):
+        return np.full(len(queries), -np.inf)
+    last = min(k, len(places)) - 1
+    found = places[np.argpartition(squared[places].T, last, axis=1)[:, last]]
+    offsets = rows[found] - queries
+    return np.asarray(np.vecdot(offsets, offsets))
 
 
 def leave_out(distances: NDArray[Any], start: int) -> None:

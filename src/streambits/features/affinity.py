@@ -144,18 +144,23 @@ class GaussianAffinity:
             np.minimum(exponents, 0, out=exponents)
         return np.exp(exponents, out=exponents)  # in place: half the memory traffic
 
-    def measured(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+    def measured(
+        self, rows: Array, *, fresh: bool = False, each: int | None = None
+    ) -> Affinities | None:
         """Affinities of checked rows, with what bounds their rounding, by compiled code.
 
         None where that cannot be: other libraries, double precision, rows too long to be squared.
-        Unless they are to be `fresh`, the thread's next call overwrites them.
+        Unless they are to be `fresh`, the thread's next call overwrites them. With `each`, they are
+        the same bits as those of so many rows at a time.
         """
-        found = self._products(rows, fresh=fresh)
+        found = self._products(rows, fresh=fresh, each=each)
         if found is not None:
             exponentials(found.features, found.squares, self.narrow, found.lengths)
         return found
 
-    def _products(self, rows: Array, *, fresh: bool = False) -> Affinities | None:
+    def _products(
+        self, rows: Array, *, fresh: bool = False, each: int | None = None
+    ) -> Affinities | None:
         """Products of rows and landmarks in the place of features."""
         marks = self.narrow
         if marks is None or rows.dtype != np.float32:
@@ -168,7 +173,13 @@ class GaussianAffinity:
         if not squares.max() < np.inf:
             return None
         out = np.empty(shape, np.float32) if fresh else scratch("features", shape, np.float32)
-        return Affinities(np.matmul(relative, marks.operand, out=out), squares, lengths)
+        parts = (-1, each or count)
+        np.matmul(
+            relative.reshape(*parts, self.inputs),
+            marks.operand,
+            out=out.reshape(*parts, self.width),
+        )
+        return Affinities(out, squares, lengths)
 
     def closest(self, rows: Array) -> Array:
         """Affinities (n,) of checked rows to their nearest landmarks, by one exponential each."""

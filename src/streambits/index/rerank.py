@@ -6,13 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Ids, as_choice, as_count, as_ids, as_rows, double, to_numpy
+from streambits._arrays import (
+    Ids,
+    as_choice,
+    as_count,
+    as_ids,
+    as_rows,
+    double,
+    squared_distances,
+    to_numpy,
+)
 from streambits.errors import InputError
 from streambits.index.hits import Hits, no_hits
 from streambits.index.keys import numbers_of
 from streambits.kernels.decode import METRICS
 
 Rows = NDArray[np.float64]
+STEP = 64  # queries at a time
+ROUNDING = 1e-9  # of the largest squared distance, by which a product may be wrong at most
 
 
 def rerank(hits: Hits, queries: Any, rows: Any, k: int, *, metric: str = "euclidean") -> Hits:
@@ -102,16 +113,32 @@ def nearest_rows(
         Equal distances in the order of ids.
     """
     asked = to_numpy(double(queries))
-    here = np.ones(len(ids), np.bool_) if allow is None else np.isin(ids, as_ids(allow, "allow"))
-    ids = ids[here]
-    if not len(ids):
+    numbers, here = numbers_of(ids), np.ones(len(ids), np.bool_)
+    if allow is not None:
+        here = np.isin(numbers, numbers_of(as_ids(allow, "allow")))
+    if not here.any():
         return no_hits(len(asked), np.float64)
-    held, numbers = np.asarray(rows)[here].astype(np.float64), numbers_of(ids)
-    far = [true_distances(held, query, metric) for query in asked]
-    order = [np.lexsort((numbers, each))[: as_count(k, "k")] for each in far]
-    nearest = np.array(order, np.intp).reshape(len(asked), -1)
-    distances = np.array(far).reshape(len(asked), -1)
-    return Hits(ids[nearest], np.take_along_axis(distances, nearest, axis=1))
+    ids, numbers, held = ids[here], numbers[here], np.asarray(rows)[here].astype(np.float64)
+    count = min(as_count(k, "k"), len(ids))
+    places, distances = np.empty((len(asked), count), np.intp), np.empty((len(asked), count))
+    for start in range(0, len(asked), STEP):
+        few = _candidates(asked[start : start + STEP], held, count, metric)
+        for q, near in enumerate(few, start):
+            far = true_distances(held[near], asked[q], metric)
+            order = np.lexsort((numbers[near], far))[:count]
+            places[q], distances[q] = near[order], far[order]
+    return Hits(ids[places], distances)
+
+
+def _candidates(queries: Rows, rows: Rows, count: int, metric: str) -> list[NDArray[np.intp]]:
+    """Places of the nearest rows of each query by one product, with all that rounding may hide."""
+    if metric != "euclidean" or count >= len(rows):
+        return [np.arange(len(rows))] * len(queries)
+    centre = rows.mean(axis=0)
+    far = squared_distances(queries - centre, rows - centre)
+    last = np.partition(far, count - 1, axis=1)[:, count - 1]
+    doubt = ROUNDING * np.abs(far).max(axis=1)
+    return [np.flatnonzero(each <= limit) for each, limit in zip(far, last + doubt, strict=True)]
 
 
 def as_look_up(rows: Any, name: str) -> Callable[[Ids], Any]:

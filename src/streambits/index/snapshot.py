@@ -345,10 +345,15 @@ class Snapshot:
         return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.strategy)])
 
 
+def default_candidates(k: int, codes: int) -> int:
+    """Codes of an epoch that are ranked by what they decode to, unless a search says how many."""
+    return max(LEAST_CANDIDATES, CANDIDATES_PER_HIT * k, codes // CODES_PER_CANDIDATE)
+
+
 def _count(candidates: int | str | None, k: int, codes: int) -> int | None:
     """How many candidates an epoch of so many codes has; None for all of them."""
     if candidates is None:
-        return max(LEAST_CANDIDATES, CANDIDATES_PER_HIT * k, codes // CODES_PER_CANDIDATE)
+        return default_candidates(k, codes)
     return candidates if isinstance(candidates, int) else None
 
 

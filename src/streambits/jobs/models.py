@@ -325,7 +325,7 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
         held = commit.models
         beside, content = held.get("learner"), held.get("coders", held.get("learner"))
         if content is None:
-            raise InputError(f"{file} has no model{_why_none(held)}: name one with --model")
+            raise InputError(f"{file} has no model{_why_none(held)}; or name one with --model")
         if isinstance(content, CoderSet):
             content.store_in(file.parent, load)
     if not isinstance(content, Model):
@@ -338,7 +338,7 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
 
 def _why_none(held: dict[str, Any]) -> str:
     if "waiting" not in held:
-        return ""
+        return " yet, as its job has not committed any rows: try again when it has"
     count = len(held["waiting"].batch.ids)
     return f" yet, as its {count:,} rows wait for landmarks, which are drawn when there are more"
 

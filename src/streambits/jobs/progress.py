@@ -17,7 +17,7 @@ from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError, MissingExtraError
 
 HOST = "127.0.0.1"
-DRIFT = ("affinity", "outside", "shift", "balance", "evidence")
+DRIFT = ("affinity", "outside", "shift", "balance", "evidence", "proportion_evidence")
 CONNECTIONS = 16  # at a time; more are closed at once
 TIMEOUT = 3.0  # seconds for a client to say what it wants, or to read it
 ASKING = (signal.SIGINT, signal.SIGTERM)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Ids, as_rows
+from streambits._arrays import IdPlaces, Ids, as_rows, concat_ids
 from streambits.epochs.coder_set import AUTO, CoderSet, uses_real
 from streambits.errors import ChangedError, EpochError, InputError, ReachError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
@@ -25,7 +25,6 @@ from streambits.model.metric import EUCLIDEAN
 
 MORE = 10  # times k: candidates that are ranked again
 TRIES, TICK = 20, 0.25  # how often a running job is opened again, and seconds between
-NO_IDS: Ids = np.empty(0, np.int64)
 
 
 class Ranking(NamedTuple):
@@ -224,11 +223,12 @@ class _Answering:
         held = list(filter(_has_rows, batches))
         more = {"real": real, "allow": allow, "name": name}
         found = [self.search(batch.rows, MORE * k, **more) for batch in held]
-        wanted = np.unique(np.concatenate([NO_IDS, *(hits.ids.ravel() for hits in found)]))
-        vectors = _rows_of(source, wanted)
+        wanted = np.unique(concat_ids(hits.ids.ravel() for hits in found))
+        find = IdPlaces(wanted)
+        vectors = _rows_of(source, wanted, find)
 
         def look_up(some: Ids) -> NDArray[Any]:
-            return vectors[np.searchsorted(wanted, some)]
+            return vectors[find(some)]
 
         for batch, hits in zip(held, found, strict=True):
             again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
@@ -438,40 +438,38 @@ def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:
     batches = [batch for batch in source.read() if len(batch.ids)]
     if not batches:
         raise StorageError(f"{source.name} has no rows")
-    ids = np.concatenate([batch.ids for batch in batches])
+    ids = concat_ids(batch.ids for batch in batches)
     rows = np.concatenate([batch.rows for batch in batches])
     last = last_of_each(ids)
-    ids, rows = ids[last], rows[last]
-    order = np.argsort(ids)
+    find, rows = IdPlaces(ids[last]), rows[last]
 
     def look_up(asked: Ids) -> NDArray[Any]:
-        places = order[np.minimum(np.searchsorted(ids, asked, sorter=order), len(ids) - 1)]
-        there = ids[places] == asked
-        if not there.all():
-            raise _no_row(source, asked[~there][0])
+        places = find(asked)
+        if (places < 0).any():
+            raise _no_row(source, asked[places < 0][0])
         found: NDArray[Any] = rows[places]
         return found
 
     return look_up
 
 
-def _no_row(source: Source, missing: int) -> InputError:
+def _no_row(source: Source, missing: int | str) -> InputError:
     return InputError(
         f"{source.name} has no row of the id {missing}, which was found: pass the rows that were "
         f"encoded, with their ids (--rerank-ids)"
     )
 
 
-def _rows_of(source: Source, ids: Ids) -> NDArray[Any]:
-    """The rows of these ids, which ascend; a pass over the source."""
+def _rows_of(source: Source, ids: Ids, find: IdPlaces) -> NDArray[Any]:
+    """The rows of these ids; a pass over the source. find: where each of them is."""
     rows: NDArray[Any] | None = None
     there = np.zeros(len(ids), np.bool_)
     for batch in source.read():
-        wanted = np.isin(batch.ids, ids)
-        places = np.searchsorted(ids, batch.ids[wanted])
+        places = find(batch.ids)
+        wanted = places >= 0
         if rows is None:
             rows = np.zeros((len(ids), batch.rows.shape[1]), batch.rows.dtype)
-        rows[places], there[places] = batch.rows[wanted], True
+        rows[places[wanted]], there[places[wanted]] = batch.rows[wanted], True
     if rows is None:
         raise StorageError(f"{source.name} has no rows")
     if not there.all():

@@ -134,11 +134,7 @@ class Encoding:
         return changes([batch], self._encoded(batch.ids, batch.rows))
 
     def _encoded(self, ids: Ids, rows: Rows) -> Iterator[CodeBatch]:
-        if rows.shape[1] != self.coder.features.inputs:
-            raise InputError(
-                f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
-                f"{self.coder.features.inputs}"
-            )
+        self._check_width(rows)
         codes = self.coder.encode(CheckedRows(rows), warn=False)
         lost = int(self.coder.out_of_reach(rows, codes).sum())
         if self.refuse and lost:
@@ -147,6 +143,13 @@ class Encoding:
         warn_of_reach(lost, len(codes), "encoded")
         self.out_of_reach += lost
         yield CodeBatch(ids, codes)
+
+    def _check_width(self, rows: Rows) -> None:
+        if rows.shape[1] != self.coder.features.inputs:
+            raise InputError(
+                f"the rows have {rows.shape[1]} numbers, and {self.model} is for rows of "
+                f"{self.coder.features.inputs}"
+            )
 
     def finish(self) -> Iterator[Change]:
         yield from ()
@@ -162,6 +165,29 @@ class Encoding:
 
     def save(self, folder: JobFolder) -> None:
         pass
+
+
+class EncodingByEpoch(Encoding):
+    """Encodes rows by the coder of every live epoch, as queries for codes of several epochs are.
+
+    Every row has a code of each epoch; those out of reach in all of them give a warning.
+
+    Parameters
+    ----------
+    coders : CoderSet
+        Make the codes, on the host.
+    model : str
+        Their name, for messages.
+    """
+
+    def __init__(self, coders: CoderSet, model: str) -> None:
+        super().__init__(coders.newest, model)
+        self.coders = coders
+
+    def process(self, batch: RowBatch) -> Iterator[Change]:
+        self._check_width(batch.rows)
+        for codes in self.coders.encode(batch.rows).values():
+            yield Change(batch.ids, codes)
 
 
 class Learning:

@@ -12,7 +12,7 @@ from streambits._threads import ordered_map
 from streambits.errors import InputError
 from streambits.features import GaussianAffinity, Linear
 from streambits.methods.method import BITS
-from streambits.model.codes import Codes, as_bits
+from streambits.model.codes import as_bits
 from streambits.model.projection import whiten
 from streambits.model.rotations import itq_steps, random_rotation
 from streambits.model.sampling import reservoir
@@ -23,14 +23,16 @@ LEAST = 200  # rows below which nothing is measured
 ROWS, QUERIES = 2500, 600  # rows beside the landmarks at most, and those of them that are queries
 CLOSEST = 3  # true neighbours of each query
 MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
-DEPTHS = (1, 2, 4, 8, 16, 32, 64)  # numbers of answers in which they are looked for
+REFINED = -0.06  # the same for refined codes: linear ones may find less, as they decode better
+DEPTHS = (1, 2, 4, 8)  # numbers of answers in which they are looked for
 BLOCK, STEP = 625, 200  # rows whose features, and queries whose answers are found at a time
 SINGLE = 1e-5  # share of all energy above which a direction is safe in single precision
 WIDE, PASSES, MORE = 512, 2, 16  # columns from which directions are found by iteration, and how
 NOTHING = 1e-11  # share of the strongest energy below which a row's direction is but rounding
 LONGEST = 128  # bits of the codes that are compared at most
-FITTED, STEPS = 1000, 320  # rows to which rotations are fitted, and steps for one bit
-TURNS = 64  # rotations for one bit: one may be lucky, and those of short codes are cheap
+FITTED, STEPS, MOST_STEPS = 1000, 320, 16  # rows to fit a rotation to, steps for one bit, at most
+LEVELS = 2.0**16  # of the values of a query: sums of these whole numbers are exact
+TURNS, MOST_TURNS = 64, 3  # rotations for one bit, and at most: one of short codes may be lucky
 
 Values = NDArray[np.float32]
 
@@ -43,8 +45,8 @@ class Choice(NamedTuple):
     method : {"ssbc", "linear"}
         Kernel or linear features.
     ssbc, linear : float or None
-        The recall of both: the share of the true 3 nearest rows among the first answers, as a mean
-        over 1, 2, 4, ... 64 answers. None where it was not measured.
+        The recall of both by real-valued queries: the share of the true 3 nearest rows among the
+        first answers, as a mean over 1, 2, 4 and 8 answers. None where it was not measured.
     reason : str
         A sentence for people.
     """
@@ -60,6 +62,7 @@ def choose_features(
     bits: int = BITS,
     *,
     n_landmarks: int = 500,
+    refine: int = 0,
     seed: int | np.random.Generator = 0,
 ) -> Choice:
     """Choose between kernel features (`ssbc`) and linear ones (`linear`) for rows like these.
@@ -72,6 +75,8 @@ def choose_features(
         Length of the codes.
     n_landmarks : int, default 500
         Number of landmarks that ssbc will have.
+    refine : int, default 0
+        Bytes of the refinement that the codes will have, if any.
     seed : int or Generator, default 0
         The landmarks are those that `Settings.learner` draws with this seed.
 
@@ -82,13 +87,15 @@ def choose_features(
     Notes
     -----
     Both kinds of codes are fitted to rows that are not landmarks, at most 2,500, in a shorter way
-    than a learner's, and 600 of these rows search the others. Their 3 nearest there are about as
-    far away as the 100 nearest among 80,000 rows, and the first 3 answers are as large a share as
-    the first 100. Recall at a single depth is uncertain, and may be near 1 for both; the mean over
-    depths from 1 to 64 tells best which features have the better recall in the whole stream.
+    than a learner's, and 600 of these rows search the others as `CoderSet.search` does by default:
+    a query keeps its real values, and a bit that differs costs as much as its value. Recall at a
+    single depth is uncertain; the mean over few answers, from 1 to 8, tells best which features
+    have the better recall among the first ten of a whole stream.
 
-    Linear features are recommended where they find clearly more: kernel ones are the paper's, and
-    follow a stream that moves. Codes of more than 128 bits are judged by their first 128.
+    Linear features are recommended where they find more: kernel ones are the paper's, and follow a
+    stream that moves. With a refinement they are recommended unless kernel ones find clearly more,
+    by 0.06: bits then find candidates only, and those of linear features leave less to the
+    refinement. Codes of more than 128 bits are judged by their first 128.
 
     Costs less than learning 20,000 rows with ssbc. Memory is bounded, whatever the number of rows.
     The choice is the same for any number of threads.
@@ -103,6 +110,7 @@ def choose_features(
     """
     rows = to_numpy(as_rows(rows))
     bits, seed = as_bits(bits), as_seed(seed)
+    margin = REFINED if as_count(refine, "refine", least=0) else MARGIN
     count = min(as_count(n_landmarks, "n_landmarks"), len(rows) // 2)
     if bits > rows.shape[1]:
         reason = f"linear features give at most {rows.shape[1]} bits, one per column"
@@ -114,7 +122,7 @@ def choose_features(
         reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
         return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
-    return _measured(landmarks, others, bits, seed)
+    return _measured(landmarks, others, bits, seed, margin)
 
 
 def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -125,7 +133,9 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
 
 
-def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int) -> Choice:
+def _measured(
+    landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int, margin: float
+) -> Choice:
     try:
         flat = _linear(rows)
     except InputError as error:
@@ -137,25 +147,28 @@ def _measured(landmarks: NDArray[Any], rows: NDArray[Any], bits: int, seed: int)
     kernel, (linear, near) = ordered_map(
         _call,
         (
-            lambda: _codes(affinities, bits, 0.5, seed, sketch),
-            lambda: (_codes(flat, bits, 0.0, seed), _nearest(flat)),
+            lambda: _values(affinities, bits, 0.5, seed, sketch),
+            lambda: (_values(flat, bits, 0.0, seed), _nearest(flat)),
         ),
     )
     if not linear:
         return Choice("ssbc", None, None, f"the rows have fewer than {bits} linear directions")
     if not kernel:
         return Choice("linear", None, None, f"the affinities have fewer than {bits} directions")
-    found = list(ordered_map(lambda codes: _recall(codes, near), [*kernel, *linear]))
-    return _judged(float(np.mean(found[: len(kernel)])), float(np.mean(found[len(kernel) :])))
+    found = list(ordered_map(lambda values: _recall(values, near), [*kernel, *linear]))
+    ssbc, linear = np.mean(found[: len(kernel)]), np.mean(found[len(kernel) :])
+    return _judged(float(ssbc), float(linear), margin)
 
 
 def _call(task: Callable[[], Any]) -> Any:
     return task()
 
 
-def _judged(ssbc: float, linear: float) -> Choice:
+def _judged(ssbc: float, linear: float, margin: float) -> Choice:
     reason = f"kernel features find {ssbc:.3f} of the nearest rows, linear ones {linear:.3f}"
-    return Choice("linear" if linear > ssbc + MARGIN else "ssbc", ssbc, linear, reason)
+    if linear <= ssbc and linear > ssbc + margin:
+        reason += ", and decode better"
+    return Choice("linear" if linear > ssbc + margin else "ssbc", ssbc, linear, reason)
 
 
 def _linear(rows: NDArray[Any]) -> Values:
@@ -181,24 +194,25 @@ def _kernel(landmarks: NDArray[Any], rows: NDArray[Any]) -> tuple[Values, Gram]:
     return np.concatenate(found), sketch
 
 
-def _codes(
+def _values(
     features: Values, bits: int, whitening: float, seed: int, sketch: Gram | None = None
-) -> list[Codes]:
-    """Codes of the rows by several rotations; none where there are too few directions."""
+) -> list[Values]:
+    """The real values behind codes, by several rotations; none where directions are too few."""
     try:
         directions, mean = _directions(features, bits, sketch)
     except InputError:
         return []
     matrix = whiten(directions, whitening)[:, :LONGEST]
     values = features @ matrix.astype(np.float32) - (mean @ matrix).astype(np.float32)
-    return [_rotated(values, seed + turn) for turn in range(max(1, TURNS // bits))]
+    turns = min(max(1, TURNS // bits), MOST_TURNS)
+    return [_rotated(values, seed + turn) for turn in range(turns)]
 
 
-def _rotated(values: Values, seed: int) -> Codes:
+def _rotated(values: Values, seed: int) -> Values:
     bits = values.shape[1]
     start = random_rotation(bits, values, seed)
-    *_, rotation = itq_steps(values[:FITTED], start, max(2, STEPS // bits))
-    return Codes.from_bits(values @ rotation > 0)
+    *_, rotation = itq_steps(values[:FITTED], start, min(max(2, STEPS // bits), MOST_STEPS))
+    return np.asarray(values @ rotation, np.float32)
 
 
 def _directions(
@@ -253,18 +267,26 @@ def _nearest(rows: Values) -> NDArray[np.intp]:
     return found
 
 
-def _recall(codes: Codes, near: NDArray[np.intp]) -> float:
-    """Recall with these codes, a mean over queries and depths of search."""
+def _recall(values: Values, near: NDArray[np.intp]) -> float:
+    """Recall of the signs of these values by real-valued queries, over queries and depths."""
+    asked, signs = _levels(values[: len(near)]), np.where(values > 0, -1, 1).astype(np.float32)
     found = 0.0
     for first in range(0, len(near), STEP):
         some = np.arange(first, min(first + STEP, len(near)))
-        distances = codes[some].hamming(codes).astype(np.uint8)  # LONGEST fits
-        distances[some - first, some] = 255  # a row is not its own neighbour
+        distances = asked[some] @ signs.T
+        distances[some - first, some] = np.inf  # a row is not its own neighbour
         found += sum(_found(distances, places) for places in near[some].T)
     return found / near.size
 
 
-def _found(distances: NDArray[np.uint8], places: NDArray[np.intp]) -> float:
+def _levels(values: Values) -> Values:
+    """The values of each query as whole numbers, of which sums do not depend on their order."""
+    most = np.abs(values).max(axis=1, keepdims=True)
+    levels: Values = np.rint(values * (LEVELS / np.maximum(most, np.finfo(np.float32).tiny)))
+    return levels
+
+
+def _found(distances: Values, places: NDArray[np.intp]) -> float:
     """How many of the rows at these places are among the first answers, a mean over depths."""
     own = np.take_along_axis(distances, places[:, None], axis=1)
     closer = (distances < own).sum(axis=1, dtype=np.uint16)

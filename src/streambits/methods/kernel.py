@@ -64,7 +64,7 @@ def ssbc(
         never forgotten.
     epochs : "auto", "never" or int, default "auto"
         When new landmarks are drawn and a new epoch is published: when the stream has moved away
-        from the landmarks, never, or every so many rows (at least 512).
+        from the landmarks or its mixture has changed, never, or every so many rows (at least 512).
     reference : array of shape (n, d), optional
         Rows like those to come, by which `epochs="auto"` judges, and on which the first
         refinement is fitted while few rows were learned. Needed where the landmarks are not such

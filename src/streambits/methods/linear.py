@@ -56,8 +56,9 @@ def linear(
     half_life : float, optional
         Number of rows after which a row counts half. By default rows are never forgotten.
     epochs : "auto", "never" or int, default "auto"
-        When a new epoch is published: when the stream has moved away from the sample, by its
-        affinity to at most 500 rows of it; never; or every so many rows (at least 512).
+        When a new epoch is published: when the stream has moved away from the sample or its mixture
+        has changed, by its affinity to at most 500 rows of it; never; or every so many rows (at
+        least 512).
     refine, certified, reference
         As for `ssbc`.
     seed : int or Generator, default 0

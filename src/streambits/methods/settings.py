@@ -216,7 +216,13 @@ class Settings(MethodSettings):
         if any(value is not None for value in kernel) or self.landmarks_by != "uniform":
             return replace(self, method="ssbc")
         first = np.concatenate(rows)[: self.gathered]
-        choice = choose_features(first, self.bits, n_landmarks=self.n_landmarks, seed=self.seed)
+        choice = choose_features(
+            first,
+            self.bits,
+            n_landmarks=self.n_landmarks,
+            refine=self.refinement_bytes,
+            seed=self.seed,
+        )
         logger.info("method auto: %s (%s)", choice.method, choice.reason)
         return replace(self, method=choice.method)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import NO_IDS, Array, Ids, as_ids, concat_ids
+from streambits._arrays import NO_IDS, Array, IdPlaces, Ids, as_ids, concat_ids
 from streambits.errors import InputError
 from streambits.model.codes import Codes
 
@@ -82,11 +82,9 @@ class RowBatch(NamedTuple):
         gone, at = np.unique(self.removals.ids[::-1], return_index=True)
         at = self.removals.at[::-1][at]
         names, last = np.unique(self.ids[::-1], return_index=True)
-        last = len(self.ids) - 1 - last
-        if not len(names):
-            return gone
-        place = np.minimum(np.searchsorted(names, gone), len(names) - 1)
-        left: Ids = gone[(names[place] != gone) | (last[place] < at)]
+        place = IdPlaces(names)(gone)
+        written = np.append(len(self.ids) - 1 - last, -1)[place]  # where each came last, or -1
+        left: Ids = gone[written < at]
         return left
 
 

@@ -105,8 +105,8 @@ class Learner:
     certified : bool, default False
         Whether one byte more bounds the distance of a row from what its code decodes to.
     monitor : Monitor, optional
-        Decides when the stream has moved away from the landmarks and a new epoch is due
-        (`streambits.epochs`). Without one, only `renew` and `new_epoch` publish an epoch.
+        Decides when the stream has changed and a new epoch is due (`streambits.epochs`). Without
+        one, only `renew` and `new_epoch` publish an epoch.
     seed : int or Generator, default 0
         Seed of the sample, the rotation and new landmarks.
 
@@ -780,7 +780,7 @@ class Learner:
         for name in ("sketch", "sample", "monitor"):
             part = state[name]
             if part is not None:
-                kept = moved(part.state(), there, but=("keys", "measurements"))
+                kept = moved(part.state(), there, but=("keys", "measurements", "host"))
                 state[name] = type(part).from_state(kept)
         if self._monitor and self._monitor.marks is not self.features:
             state["monitor"].marks = self._monitor.marks.on(there)

@@ -465,6 +465,7 @@ class Service:
             rerank=query.rerank,
             exact=query.exact or None,
             real=real,
+            decode=query.by != "hamming",
         )
 
     def _check_possible(self, query: Query) -> None:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from streambits._arrays import to_numpy
 from streambits.epochs.detector import ALARM, latest
+from streambits.errors import StreambitsError
 from streambits.jobs.describe import spectrum
+from streambits.live_recall import Recall
 from streambits.service.live import Service, UnavailableError, resident_bytes
 
 SAMPLE = 1000  # rows on which bits are counted
@@ -63,7 +65,7 @@ class LiveRecall:
         """
         old = time.monotonic() - self._made > QUERIES_AGAIN
         with self._lock:
-            if old and not self._running and hasattr(self._service.index, "recall"):
+            if old and not self._running:
                 self._running = True
                 threading.Thread(target=self._measure, daemon=True).start()
         if self._value is None:
@@ -73,23 +75,22 @@ class LiveRecall:
     def _measure(self) -> None:
         try:
             if self._service.index.learner is not None:
-                self._value = _recall(self._service.index.recall())  # type: ignore[attr-defined]
+                self._value = _recall(self._service.index.recall())
                 self._made = time.monotonic()
-        except Exception:  # noqa: BLE001 - it is asked again
+        except StreambitsError:  # too few rows yet: it is asked again
             self._made = time.monotonic()
         finally:
             self._running = False
 
 
-def _recall(found: Any) -> Facts:
-    names = ("mean", "low", "high", "k", "queries", "rows")
+def _recall(found: Recall) -> Facts:
+    names = ("mean", "low", "high", "k", "queries", "rows", "measured")
     facts: Facts = {name: getattr(found, name) for name in names}
-    epochs = getattr(found, "epochs", {}) or {}
     facts["epochs"] = {
-        str(number): {name: getattr(one, name) for name in ("mean", "low", "high")}
-        for number, one in epochs.items()
+        str(number): {name: getattr(one, name) for name in ("mean", "low", "high", "queries")}
+        for number, one in found.epochs.items()
     }
-    facts["measured"] = time.time()
+    facts["time"] = time.time()
     return facts
 
 

@@ -249,8 +249,10 @@ def _quiet() -> Iterator[None]:
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
-    with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-        warnings.simplefilter("ignore", ReachWarning)
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        yield
-    sys.setswitchinterval(usual)
+    try:
+        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
+            warnings.simplefilter("ignore", ReachWarning)
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+            yield
+    finally:
+        sys.setswitchinterval(usual)

@@ -327,6 +327,98 @@ def test_indexes_go_on_from_what_was_committed(kind, codes, tmp_path):
         opened().commit()
 
 
+@pytest.fixture(params=["index", "faiss"])
+def indexed(request, tmp_path):
+    """indexed(): a sink of an index of ours, or of FAISS, at one place."""
+    if request.param == "faiss":
+        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
+    return lambda: open_sink(f"{request.param}:{tmp_path}/sink", 20)
+
+
+def test_an_index_goes_on_if_ids_were_first_removed_after_the_state(indexed, codes):
+    """And committed to the file: then it has fewer codes than the state."""
+    sink = fill(indexed(), codes[:100])
+    state = sink.state()
+    sink.remove(np.arange(30))
+    sink.commit()
+    for _ in range(2):
+        sink = None  # as if killed
+        sink = indexed()
+        sink.resume(json.loads(json.dumps(state)))
+        sink.remove(np.arange(30))
+        sink.write([3], codes[3:4])
+        sink.commit()
+    state = sink.state()
+    sink.remove(np.arange(100))
+    sink.close()  # none is left
+    sink = indexed()
+    sink.resume(state)
+    sink.write([7], codes[7:8])
+    sink.close()
+    assert sorted(sink.index) == [7]
+
+
+def test_an_index_with_fewer_codes_is_noticed_though_ids_were_removed(indexed, codes):
+    sink = fill(indexed(), codes[:100])
+    sink.remove(np.arange(10))
+    old, state = sink.path.with_name("old"), sink.state()
+    old.write_bytes(sink.path.read_bytes())
+    fill(sink, codes[100:200], np.arange(100, 200))
+    later = sink.state()
+    noted = sink._record.read_bytes()
+    sink.close()
+    old.replace(sink.path)
+    with pytest.raises(StorageError, match=r"has 90 codes, and 190 were written: restore it, or"):
+        indexed().resume(later)
+    sink._record.write_bytes(noted.replace(b"190", b"90"))
+    with pytest.raises(StorageError, match="commits is damaged"):
+        indexed().resume(state)
+    sink._record.unlink()
+    with pytest.raises(StorageError, match=r"\.sink\.commits is gone, and was written"):
+        indexed().resume(state)
+    sink.path.unlink()
+    fresh = fill(indexed(), codes[:5])  # a new beginning needs none of it
+    fresh.close()
+    assert not fresh._record.exists()
+
+
+def test_an_index_and_its_record_from_before_are_noticed(indexed, codes):
+    sink = fill(indexed(), codes[:100])
+    sink.remove([0])
+    sink.commit()
+    before = {path: path.read_bytes() for path in (sink.path, sink._record)}
+    sink.write([0], codes[:1])
+    sink.remove([1])
+    state = sink.state()
+    sink.close()
+    for path, content in before.items():
+        path.write_bytes(content)
+    with pytest.raises(StorageError, match="is older than what was committed: restore it"):
+        indexed().resume(state)
+
+
+def test_an_index_that_was_killed_between_its_record_and_its_file_goes_on(
+    indexed, codes, monkeypatch
+):
+    sink = fill(indexed(), codes[:100])
+    state = sink.state()
+    sink.remove(np.arange(30))
+
+    def killed():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sink, "_save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        sink.commit()
+    sink._let_go()
+    sink = indexed()
+    sink.resume(state)
+    assert len(sink.index) == 100
+    sink.remove(np.arange(30))
+    sink.close()
+    assert sorted(sink.index) == list(range(30, 100))
+
+
 @pytest.mark.parametrize(
     ("target", "kind", "path"),
     [

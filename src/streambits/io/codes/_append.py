@@ -325,9 +325,9 @@ class Appending(FileSink, ABC):
         self._check_kind(rows.ids)
         self._begin()
         if len(rows.ids):
+            self._text = rows.ids.dtype.kind == "T"  # before files are written by it
             with self._trouble():
                 self._append(rows)
-            self._text = rows.ids.dtype.kind == "T"
             self.rows += len(rows.ids)
             self._note(rows.ids)
 

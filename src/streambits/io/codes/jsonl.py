@@ -24,6 +24,7 @@ from streambits._digests import Digest, Record, record_path
 from streambits._files import replacing, sync_folder
 from streambits.errors import StorageError
 from streambits.io.codes._append import REMOVED, Appending, CodeColumns
+from streambits.io.codes.rerank import bit_strings
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
@@ -74,6 +75,8 @@ class JsonlSink(Appending):
         self._release()
         self._digests = self._recorded().digests
         self._cut()
+        for line in islice(self._lines(), 1):  # the state may be of before the first id
+            self._text = isinstance(json.loads(line)["id"], str)
         return sum(1 for _ in self._lines())
 
     def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
@@ -113,14 +116,21 @@ class JsonlSink(Appending):
 
 
 class StandardOutput:
-    """Standard output as a sink of the same lines; an id that comes twice is there twice."""
+    """Standard output as a sink of the same lines; an id that comes twice is there twice.
+
+    as_bits: print sign bits as "bits", a string of 0 and 1 as PostgreSQL has them, not as "code".
+    """
 
     name = "standard output"
+
+    def __init__(self, *, as_bits: bool = False) -> None:
+        self.as_bits = as_bits
 
     def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
         """Print the codes; there is no place for a payload."""
         del payload
-        self._print(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)))
+        rows = CodeColumns.of(ids, codes, codes.bits, codes.refine)
+        self._print(_text(rows, bit_strings(codes) if self.as_bits else None))
 
     def remove(self, ids: Any) -> None:
         """Print that the ids are gone."""
@@ -141,14 +151,20 @@ class StandardOutput:
         """Nothing is held."""
 
 
-def _text(rows: CodeColumns) -> str:
-    parts = {"code": rows.packed, "refinement": rows.refinement}
-    names = [name for name, part in parts.items() if part.shape[1]]
-    line = '{"id": %s, ' + "".join(f'"{name}": "%s", ' for name in names) + '"epoch": %d}\n'
-    texts = ([value.tobytes().hex() for value in parts[name]] for name in names)
+def _text(rows: CodeColumns, bits: list[str] | None = None) -> str:
+    """Lines of rows. bits: strings of 0 and 1, in place of codes in hexadecimal."""
+    code = {"code": _hexadecimal(rows.packed)} if bits is None else {"bits": bits}
+    parts = code if rows.packed.shape[1] else {}
+    if rows.refinement.shape[1]:
+        parts = parts | {"refinement": _hexadecimal(rows.refinement)}
+    line = '{"id": %s, ' + "".join(f'"{name}": "%s", ' for name in parts) + '"epoch": %d}\n'
     ids = map(json.dumps, rows.ids.tolist())
-    values = zip(ids, *texts, rows.epochs.tolist(), strict=True)
+    values = zip(ids, *parts.values(), rows.epochs.tolist(), strict=True)
     return "".join(GONE % each[0] if each[-1] == REMOVED else line % each for each in values)
+
+
+def _hexadecimal(values: NDArray[np.uint8]) -> list[str]:
+    return [value.tobytes().hex() for value in values]
 
 
 def read_lines(where: str, *, bits: int | None = None) -> Iterator[CodeBatch]:

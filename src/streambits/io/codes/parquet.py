@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import TEXT, Ids, as_count, concat_ids
+from streambits._arrays import TEXT, IdPlaces, Ids, as_count, concat_ids
 from streambits._digests import Digest
 from streambits._files import replacing
 from streambits.errors import ChangedError, InputError, StorageError
@@ -108,6 +108,8 @@ class ParquetSink(Appending):
     def _adopt(self) -> int:
         *full, last = self._swap.files() or [self._part(0)]
         self._parts = len(full)
+        if self._text is None and last.exists():  # the state was of before the first id
+            self._text = any(rows.ids.dtype.kind == "T" for rows in _read_columns(last)) or None
         self._tail = [self._load(last)] if last.exists() else []
         return self._parts * self.size + sum(len(rows.ids) for rows in self._tail)
 
@@ -245,17 +247,15 @@ class _Marks:
             start += rows
         found = concat_ids(ids)
         last = last_of_each(found)
-        order = np.argsort(found[last])
-        self.ids = found[last][order]
-        self.places = np.concatenate([*places, np.empty(0, np.int64)])[last][order]
+        self._find = IdPlaces(found[last])
+        self._rows = np.concatenate([*places, np.array([-1])])[np.append(last, True)]
 
     def live(self, columns: CodeColumns, first: int, rows: int) -> NDArray[np.bool_]:
         """Which rows, from number `first` on, come before number `rows` and are not removed."""
         places = first + np.arange(len(columns.ids))
         live: NDArray[np.bool_] = (places < rows) & (columns.epochs != REMOVED)
-        if len(self.ids):
-            near = np.minimum(np.searchsorted(self.ids, columns.ids), len(self.ids) - 1)
-            live &= (self.ids[near] != columns.ids) | (self.places[near] < places)
+        if len(self._rows) > 1:  # the last is -1, for ids that were not removed
+            live &= self._rows[self._find(columns.ids)] < places
         return live
 
 

@@ -71,10 +71,11 @@ def rerank_sql(
     an epoch whose coder was not set up decode to NULL.
 
     The query finds candidates by Hamming distance and then ranks them, 300 of them in some tens of
-    milliseconds for 128 columns. An index helps it on large tables, without `, id` in the inner
-    order: CREATE INDEX ON codes USING hnsw (code bit_hamming_ops). Without sign bits, candidates
-    are found by what the bytes of every code add to the squared distance; that they are ranked
-    again is for the sake of rounding, and `candidates` need not be more than a few times k.
+    milliseconds for 128 columns. An index helps it on large tables: CREATE INDEX ON codes USING
+    hnsw (code bit_hamming_ops), and then SET hnsw.ef_search to the number of candidates, or there
+    are 40 of them (docs/postgres.md). Without sign bits, candidates are found by what the bytes of
+    every code add to the squared distance; that they are ranked again is for the sake of rounding,
+    and `candidates` need not be more than a few times k.
 
     Examples
     --------

@@ -1,0 +1,110 @@
+"""Any writes, updates, removals, commits, ends and kills: in the end there is what a dict has."""
+
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streambits import Codes
+from streambits._arrays import as_ids
+from streambits.checks.sinks import ACTIONS, Step, play
+from streambits.io.codes import open_codes, open_sink
+from streambits.model.batches import CodeBatch
+
+pytestmark = [  # sinks are left as they are, as if killed
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+UUIDS = [f"{n:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for n in range(6)]
+NAMES = {"numbers": range(-2, 4), "texts": ["a", "b\n", "é", *UUIDS[:3]], "uuids": UUIDS}
+ENDINGS = {"parquet": "", "jsonl": ".jsonl", "npy": "", "index": ".index", "faiss": ".faiss"}
+
+
+@st.composite
+def histories(draw, names, epochs=1):
+    """Steps with some of the names, in codes of so many epochs."""
+    ids = st.lists(st.sampled_from(list(names)), max_size=4).map(tuple)
+    step = st.builds(Step, st.sampled_from(ACTIONS), ids, st.integers(0, epochs - 1))
+    return draw(st.lists(step, max_size=10))
+
+
+def cases():
+    """Every format with the ids and lengths of codes that it takes."""
+    for kind in ENDINGS:
+        plain = kind in ("npy", "faiss")
+        for names in ["numbers"] if plain else ["numbers", "texts"]:
+            for length in ["plain"] if kind == "faiss" else ["plain", "refined"]:
+                if (names, length) != ("numbers", "refined") or plain:
+                    yield kind, names, length
+
+
+def last_of_each_id(where, bits):
+    """What a reader of a job that goes on makes of its codes: the last of each id."""
+    found = {}
+    for ids, codes in open_codes(where, bits=bits):
+        found |= dict(zip(ids.tolist(), codes, strict=True))
+    return [CodeBatch(as_ids([key]), code) for key, code in found.items()]
+
+
+@pytest.mark.parametrize(("kind", "names", "length"), list(cases()))
+@given(st.data())
+@settings(max_examples=10)
+def test_files(kind, names, length, lengths, data):
+    if kind == "faiss":
+        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
+    steps = data.draw(histories(NAMES[names], 1 if kind == "faiss" else 2))
+    options = {"rows": data.draw(st.sampled_from([1, 3, 100]))} if kind == "parquet" else {}
+    codes = lengths[length]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/codes{ENDINGS[kind]}"
+
+        def opened():
+            return open_sink(f"{kind}:{path}", codes.bits, refine=codes.refine, **options)
+
+        place = opened, lambda: open_codes(path, bits=codes.bits)
+        play(place, codes, steps, committed=lambda: last_of_each_id(path, codes.bits))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "index"])
+@pytest.mark.parametrize(
+    "actions",
+    [["write"], ["write", "close", "write"], ["write", "keep", "remove", "commit", "kill"]],
+)
+def test_texts_that_are_more_than_a_file_holds_or_are_lost(kind, actions, lengths, tmp_path):
+    """Before a state knows that ids are texts, and after the files were exchanged."""
+    path = tmp_path / f"codes{ENDINGS[kind]}"
+    options = {"rows": 1} if kind == "parquet" else {}
+
+    def opened():
+        return open_sink(f"{kind}:{path}", 20, **options)
+
+    steps = [Step(action, (UUIDS[0], UUIDS[0], UUIDS[1])) for action in actions]
+    play((opened, lambda: open_codes(path, bits=20)), lengths["plain"], steps)
+
+
+@given(histories(NAMES["uuids"], epochs=2), st.sampled_from([2, 65536]))
+@settings(max_examples=5)
+def test_a_table(postgres_url, lengths, steps, rows):
+    psycopg = pytest.importorskip("psycopg")
+    codes = lengths["refined"]
+    with psycopg.connect(postgres_url, autocommit=True) as link:
+        link.execute("DROP TABLE IF EXISTS of_histories")
+
+        def held():
+            query = "SELECT id::text, code::text, refinement, epoch FROM of_histories"
+            if link.execute("SELECT to_regclass('of_histories')").fetchone() == (None,):
+                return  # it is made at the first write
+            for key, text, more, epoch in link.execute(query):
+                packed = Codes.from_bits([list(map(int, text))]).packed
+                code = Codes(packed, 20, epoch, np.frombuffer(more, np.uint8)[None])
+                yield CodeBatch(as_ids([key]), code)
+
+        def opened():
+            url = f"{postgres_url}?table=of_histories"
+            return open_sink(url, codes.bits, refine=codes.refine, rows=rows)
+
+        first = Step("write", (UUIDS[0],))  # a table without ids is made for whole numbers
+        play((opened, held), codes, [first, *steps], committed=held)
+        link.execute("DROP TABLE IF EXISTS of_histories")

@@ -1,0 +1,447 @@
+"""StreamIndex: any batches, saved, killed or read from another process, it is the same index."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streambits as sb
+from streambits import stream_index
+from streambits.errors import InputError, StorageError
+from streambits.journal import Journal, JournalReader, Record
+from streambits.stream_index import StreamIndex
+
+SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
+KILLS, SECONDS = (100, 300) if SLOW else (5, 3)
+SMALL = {"bits": 16, "n_landmarks": 30}  # 300 rows wait for landmarks
+KINDS = {
+    "plain": {**SMALL, "epochs": 700},
+    "refined": {**SMALL, "refine": 4},
+    "product": {**SMALL, "method": "product", "refine": 4},
+    "certified": {**SMALL, "refine": 4, "certified": True, "epochs": 700},
+}
+
+
+@pytest.fixture(scope="session")
+def contents(fingerprint):
+    """contents(index): all that it holds, to the last bit, whatever files it came from."""
+
+    def found(index):
+        codes = [
+            (batch.ids.tolist(), batch.codes.epoch, _bytes(batch.codes))
+            for batch in index.codes.items(10_000)
+        ]
+        parts = (index.learner, index.coders, index.note, index.seen, index.removed)
+        waiting = {key: row.tobytes() for key, row in index._waiting.items()}
+        return [*map(fingerprint, parts), codes, waiting, index._next]
+
+    return found
+
+
+def _bytes(codes):
+    refinement = b"" if codes.refinement is None else codes.refinement.tobytes()
+    return codes.packed.tobytes() + refinement
+
+
+def changes(count, texts=False, seed=0, width=6):
+    """Changes of an index, some of them of ids that are there, with their numbers as notes."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((5, width)) * 3
+    for number in range(count):
+        size = int(rng.integers(1, 90))
+        ids = rng.integers(0, 900, size).tolist()
+        ids = [f"row {i}" for i in ids] if texts else ids
+        rows = centres[rng.integers(5, size=size)] + rng.standard_normal((size, width))
+        if number % 4 == 3:
+            yield lambda index, ids=ids, n=number: index.remove(ids, note=n)
+        else:
+            some = rows.astype(np.float32)
+            yield lambda index, ids=ids, rows=some, n=number: index.add(rows, ids, note=n)
+
+
+@pytest.mark.parametrize("keep_rows", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_reopened_at_any_time_it_is_as_if_it_had_never_stopped(
+    kind, keep_rows, contents, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stream_index, "JOURNALLED", 20_000)
+    monkeypatch.setattr(stream_index, "AGAIN", 256)
+    alone = StreamIndex(**KINDS[kind], keep_rows=keep_rows)
+    held = StreamIndex.open(tmp_path / "a", **KINDS[kind], keep_rows=keep_rows)
+    reader = StreamIndex.open(tmp_path / "a", read_only=True)
+    queries = np.random.default_rng(1).standard_normal((4, 6))
+    for number, change in enumerate(changes(50, texts=kind == "refined")):
+        change(alone)
+        change(held)
+        if number % 7 == 6:
+            held.close()
+            held = StreamIndex.open(tmp_path / "a")
+        if number == 30:
+            assert alone.renew() == held.renew()
+        if number % 10 == 9:
+            assert contents(held) == contents(alone)
+            wanted, found = alone.search(queries, 5), reader.search(queries, 5)
+            assert found.ids.tolist() == wanted.ids.tolist()
+            assert found.distances.tolist() == wanted.distances.tolist()
+    assert len(alone) == len(reader) > 400
+    assert [epoch.rows for epoch in alone.epochs] == [epoch.rows for epoch in reader.epochs]
+    held.compact()
+    assert len(reader) == len(alone)
+    held.save(tmp_path / "b")
+    assert contents(StreamIndex.open(tmp_path / "b", read_only=True)) == contents(alone)
+
+
+@settings(max_examples=10)
+@given(cuts=st.lists(st.integers(0, 3000), max_size=8), keep_rows=st.booleans())
+def test_any_batches_give_the_same_index(cuts, keep_rows, mixture, contents):
+    rows, ids = mixture(3000), np.arange(3000) % 2500
+    whole = StreamIndex(**KINDS["plain"], keep_rows=keep_rows)
+    whole.add(rows, ids)
+    parts = StreamIndex(**KINDS["plain"], keep_rows=keep_rows)
+    bounds = [0, *sorted(cuts), 3000]
+    for start, end in pairwise(bounds):
+        parts.add(rows[start:end], ids[start:end])
+    assert contents(parts) == contents(whole)
+
+
+def test_rows_that_wait_are_searched_by_their_distances(mixture):
+    rows, index = mixture(500), StreamIndex(**SMALL)
+    assert index.search(rows[:2]).ids.shape == (2, 0)
+    index.add(rows[:200], [f"r{i}" for i in range(200)])
+    index.remove(["r3", "nobody"])
+    index.add(rows[300:301], ["r4"])
+    live = {f"r{i}": row for i, row in enumerate(rows[:200]) if i != 3} | {"r4": rows[300]}
+    assert (len(index), index.waiting, "r3" in index, "r4" in index) == (199, 199, False, True)
+    for query in rows[400:410]:
+        far = {key: float(np.linalg.norm(row - query)) for key, row in live.items()}
+        hits = index.search(query[None], 3)
+        assert hits.ids[0].tolist() == sorted(far, key=far.get)[:3]
+        assert hits.distances[0] == pytest.approx(sorted(far.values())[:3], rel=1e-5)
+    assert index.epochs == ()
+    assert index.drift == ()
+    with pytest.raises(InputError, match="rows wait for landmarks"):
+        index.renew()
+    assert index.search(rows[:1], 5, allow=["r7", "r9"]).ids[0].size == 2
+
+
+@pytest.mark.parametrize("kind", ["refined", "certified"])
+def test_kept_rows_rank_prove_and_encode_again(kind, mixture):
+    rows = mixture(4000)
+    index = StreamIndex(**KINDS[kind], keep_rows=True)
+    index.add(rows)
+    index.remove(np.arange(0, 4000, 2))
+    index.renew()
+    index.add(rows[:10] + 5, np.arange(10))
+    live = dict(zip(range(1, 4000, 2), rows[1::2])) | dict(enumerate(rows[:10] + 5))
+    ids, held = np.array(list(live)), np.stack(list(live.values())).astype(float)
+    queries = rows[:20:2] + 0.1
+    far = np.linalg.norm(queries[:, None, :] - held, axis=2)
+    wanted = ids[far.argsort(axis=1)[:, :5]].tolist()
+    assert index.search(queries, 5, rerank=len(ids)).ids.tolist() == wanted
+    if kind == "certified":
+        assert index.search(queries, 5, exact=True).ids.tolist() == wanted
+    assert len(index.epochs) > 1
+    assert index.reencode() > 0
+    assert [(one.rows, one.current) for one in index.epochs] == [(len(live), True)]
+    assert index.reencode() == 0
+    assert (index.rows([13, 15]) == rows[[13, 15]]).all()
+    index.compact()
+    assert (index.rows([13, 15]) == rows[[13, 15]]).all()
+    assert len(index._rows) == len(live)
+
+
+def test_what_cannot_be_used_changes_nothing(mixture, contents, tmp_path):
+    rows = mixture(600)
+    index = StreamIndex.open(tmp_path / "index", **SMALL)
+    for count in (0, 200, 400):
+        index.add(rows[: count or 1])
+        before, size = contents(index), len(index)
+        for wrong, ids in [
+            (np.full((2, 8), np.nan), None),
+            (rows[:2, :5], None),
+            (rows[:2], [1]),
+            (rows[:2], ["a", "b"]),
+            (rows[:2], [1.5, 2.5]),
+            ("rows", None),
+        ]:
+            with pytest.raises(InputError):
+                index.add(wrong, ids)
+        with pytest.raises(InputError):
+            index.search(rows[:2, :5])
+        with pytest.raises(InputError, match="keep_rows=True"):
+            index.reencode()
+        assert (contents(index), len(index)) == (before, size)
+    with pytest.raises(InputError, match="keep_rows=True"):
+        index.search(rows[:2], rerank=10)
+    index.close()
+    with pytest.raises(StorageError, match="open it again"):
+        index.add(rows[:2])
+    with pytest.raises(StorageError, match="open it again"):
+        index.search(rows[:2])
+
+
+def test_rows_of_too_few_directions_are_refused_and_not_kept(tmp_path, contents):
+    index = StreamIndex.open(tmp_path / "index", **SMALL, method="linear")
+    same = np.ones((299, 20))
+    index.add(same)
+    before = contents(index)
+    with pytest.raises(InputError):
+        index.add(same[:5])
+    assert contents(index) == before
+    index.close()
+    assert contents(StreamIndex.open(tmp_path / "index")) == before
+
+
+def test_a_record_that_cannot_be_applied_was_never_acknowledged(tmp_path, contents):
+    """A process that is killed between writing a record and taking it back."""
+    index = StreamIndex.open(tmp_path / "index", **SMALL, method="linear")
+    index.add(np.ones((299, 20)))
+    before = contents(index)
+    index._folder.journal.append(Record("add", np.arange(299, 304), np.ones((5, 20))))
+    index.close()
+    reader = StreamIndex.open(tmp_path / "index", read_only=True)
+    assert contents(reader) == before
+    index = StreamIndex.open(tmp_path / "index")
+    assert contents(index) == before
+    index.add(np.random.default_rng(0).random((1, 20)), [7])
+    assert len(reader) == len(index) == 299
+
+
+def test_settings_folders_and_a_second_writer(mixture, tmp_path):
+    with pytest.raises(InputError, match="unexpected keyword argument 'bit'"):
+        StreamIndex(bit=3)
+    with pytest.raises(InputError, match="pass one of them"):
+        StreamIndex(sb.Settings(), bits=3)
+    with pytest.raises(StorageError, match="there is no index"):
+        StreamIndex.open(tmp_path / "none", read_only=True)
+    index = StreamIndex.open(tmp_path / "index", **SMALL)
+    with pytest.raises(StorageError, match="read_only=True"):
+        StreamIndex.open(tmp_path / "index")
+    reader = StreamIndex.open(tmp_path / "index", read_only=True, bits=16)
+    with pytest.raises(InputError, match="read only"):
+        reader.add(mixture(10))
+    index.close()
+    with pytest.raises(InputError, match="bits is 32, and the index in"):
+        StreamIndex.open(tmp_path / "index", bits=32)
+    with pytest.raises(InputError, match="keep_rows is True"):
+        StreamIndex.open(tmp_path / "index", keep_rows=True)
+    with pytest.raises(StorageError, match="not an empty folder"):
+        StreamIndex(**SMALL).save(tmp_path)
+    with StreamIndex.open(tmp_path / "index", bits=16) as again:
+        again.add(mixture(10))
+        assert len(reader) == 10
+
+
+def test_damage_is_named_and_nothing_of_it_is_applied(mixture, tmp_path):
+    index = StreamIndex.open(tmp_path / "index", **SMALL)
+    for start in range(0, 500, 100):
+        index.add(mixture(500)[start : start + 100])
+    index.close()
+    [journal] = (tmp_path / "index").glob("journal-*")
+    whole = journal.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    journal.write_bytes(flipped)
+    for read_only in (False, True):
+        with pytest.raises(StorageError, match="damaged in record 2, at byte"):
+            StreamIndex.open(tmp_path / "index", read_only=read_only)
+    journal.write_bytes(whole[:-1])
+    with StreamIndex.open(tmp_path / "index") as torn:
+        assert len(torn) == 400
+    [snapshot] = (tmp_path / "index").glob("snapshot-*/state.safetensors")
+    content = bytearray(snapshot.read_bytes())
+    content[-1] ^= 1
+    snapshot.write_bytes(content)
+    with pytest.raises(StorageError, match=r"state\.safetensors"):
+        StreamIndex.open(tmp_path / "index")
+
+
+def test_searches_see_one_moment_while_the_index_changes(mixture):
+    """All rows are moved together, again and again; an answer never mixes two places."""
+    rows, index = mixture(400), StreamIndex(**KINDS["refined"])
+    index.add(rows)
+    found, stop = [], threading.Event()
+
+    def look():
+        while not stop.is_set():
+            found.append(index.search(rows[:1], 400, candidates="all").distances[0])
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for step in range(30):
+        index.add(rows + 100 * (step % 2), np.arange(400))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert all(far.max() < 60 or far.min() > 60 for far in found)
+    assert len(found) > 3
+
+
+WRITER = """
+import sys, threading
+sys.path.insert(0, sys.argv[3])
+import numpy as np
+from streambits import stream_index
+stream_index.JOURNALLED = 30_000
+settings = {"bits": 16, "n_landmarks": 30, "refine": 4, "keep_rows": True}
+index = stream_index.StreamIndex.open(sys.argv[1], **settings)
+lock = threading.Lock()
+
+def client(number):
+    rng = np.random.default_rng([int(sys.argv[2]), number])
+    while True:
+        ids = (rng.integers(200, size=5) * 4 + number).tolist()
+        if rng.random() < 0.3:
+            version = None
+            ids = sorted(set(ids))
+            say(number, "sent", ids, version)
+            index.remove(ids)
+        else:
+            version = float(rng.integers(1 << 20)) / (1 << 20)
+            rows = rng.standard_normal((5, 6)).astype(np.float32)
+            rows[:, 5] = version
+            say(number, "sent", ids, version)
+            index.add(rows, ids)
+        say(number, "done", ids, version)
+
+def say(*words):
+    with lock:
+        print(*words, sep=";", flush=True)
+
+threads = [threading.Thread(target=client, args=(n,)) for n in range(4)]
+print("ready", flush=True)
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+@pytest.mark.slow
+def test_whatever_was_acknowledged_survives_kills(tmp_path, contents):
+    """Four clients add, change and remove; the process is killed at random moments."""
+    rng, folder = np.random.default_rng(0), tmp_path / "index"
+    known = {}  # id: its last version that was acknowledged, and those sent after it
+    for kill in range(KILLS):
+        work = [sys.executable, "-c", WRITER, str(folder), str(kill), "."]
+        process = subprocess.Popen(work, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        timer = threading.Timer(float(rng.uniform(0, 1.2)), process.send_signal, [signal.SIGKILL])
+        timer.start()
+        for line in process.stdout.read().split("\n")[:-1]:
+            _, what, ids, version = line.split(";")
+            for i in set(json.loads(ids)):
+                value = None if version == "None" else float(version)
+                last = known.setdefault(i, [None])
+                known[i] = [value] if what == "done" else [*last, value]
+        process.wait()
+        process.stdout.close()
+        shutil.copytree(folder, tmp_path / "copy")
+        with StreamIndex.open(tmp_path / "copy") as again, StreamIndex.open(folder) as index:
+            assert contents(again) == contents(index)
+            for i, versions in known.items():
+                held = float(index.rows([i])[0, 5]) if i in index else None
+                assert held in versions, (i, held, versions)
+                known[i] = [held]
+            assert len(index) == sum(versions != [None] for versions in known.values())
+        shutil.rmtree(tmp_path / "copy")
+
+
+@pytest.mark.slow
+def test_a_journal_gives_the_same_index_with_and_without_kills(tmp_path, contents, monkeypatch):
+    """Every prefix of a journal, also one that ends within a record, is a state of the index."""
+    index = StreamIndex.open(tmp_path / "index", **KINDS["refined"])
+    [path] = (tmp_path / "index").glob("journal-*")
+    ends, wanted = [], []
+    for change in changes(24):
+        change(index)
+        ends.append(path.stat().st_size)
+        wanted.append(contents(index))
+    index.close()
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for size in rng.integers(len(whole), size=12).tolist():
+        path.write_bytes(whole[:size])
+        done = sum(end <= size for end in ends)
+        with StreamIndex.open(tmp_path / "index") as cut:
+            assert done == 0 or contents(cut) == wanted[done - 1]
+    assert isinstance(JournalReader(path, 0), JournalReader)
+    assert Journal(path, 0, 0).sequence == 0
+
+
+READER = """
+import json, sys, time
+import numpy as np
+from streambits.stream_index import StreamIndex
+index, queries = StreamIndex.open(sys.argv[1], read_only=True), np.load(sys.argv[2])
+end = time.monotonic() + float(sys.argv[3])
+number = 0
+while time.monotonic() < end:
+    query = number % len(queries)
+    with index._changes:
+        index._follow()
+        hits = index.search(queries[query : query + 1], 5, real=False)
+    print(json.dumps([query, index.note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
+    number += 1
+"""
+
+
+@pytest.mark.slow
+def test_readers_answer_as_brute_force_over_a_committed_state(mixture, tmp_path):
+    folder, rows = tmp_path / "index", mixture(50_000, 6)
+    queries = mixture(20, 6, seed=5)
+    np.save(tmp_path / "q.npy", queries)
+    rng, states = np.random.default_rng(0), {}
+    index = StreamIndex.open(folder, bits=16, n_landmarks=30, epochs="never", refresh=10**9)
+    index.add(rows[:300], np.arange(300), note=-1)
+    codes = index.encode(rows).unpack()
+    live = dict(enumerate(codes[:300]))
+    states[-1] = dict(live)
+    program = [sys.executable, "-c", READER, str(folder), str(tmp_path / "q.npy"), str(SECONDS)]
+    readers = [
+        subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+        for _ in range(4 if SLOW else 2)
+    ]
+    answers = []
+    threads = [
+        threading.Thread(target=lambda one=one: answers.extend(one.stdout.read().splitlines()))
+        for one in readers
+    ]
+    for thread in threads:
+        thread.start()
+    number = 0
+    while any(one.poll() is None for one in readers):
+        picked = rng.integers(len(rows), size=20)
+        ids = picked % 1000
+        index.add(rows[picked], ids, note=2 * number)
+        live |= dict(zip(ids.tolist(), codes[picked]))
+        states[2 * number] = dict(live)
+        gone = rng.integers(1000, size=10)
+        index.remove(gone, note=2 * number + 1)
+        live = {key: code for key, code in live.items() if key not in set(gone.tolist())}
+        states[2 * number + 1] = dict(live)
+        number += 1
+        time.sleep(0.03)
+    for thread, one in zip(threads, readers):
+        thread.join()
+        one.stdout.close()
+    assert all(one.returncode == 0 for one in readers)
+    asked = index.encode(queries).unpack()
+    for line in answers:
+        query, note, ids, distances = json.loads(line)
+        state = states[note]
+        held = np.stack(list(state.values()))
+        far = dict(zip(state, (held != asked[query]).sum(axis=1).tolist()))
+        assert distances == sorted(far.values())[:5]
+        assert [far[i] for i in ids] == distances
+    assert len(answers) > 20
+    assert len({json.loads(line)[1] for line in answers}) > 5
