@@ -160,6 +160,19 @@ def test_a_batch_is_as_few_changes_as_can_be(ids, gone, at, kinds):
     assert [one.note for one in found] == [*[None] * (len(kinds) - 1), "note"]
 
 
+def test_a_stream_that_moves_is_an_alarm_and_an_epoch_in_the_events(index):
+    with Service(index) as service:
+        for start in range(0, 12_000, 1000):
+            rows = np.random.default_rng(start).standard_normal((1000, 8)).astype(np.float32)
+            rows += 8 * (start >= 6000)
+            service.add(np.arange(start, start + 1000), rows).result(60)
+        kinds = [event.kind for event in service.events_since(1)]
+        assert "alarm" in kinds
+        assert "epoch" in kinds
+        assert service.events_since(service.last_event) == []
+        assert service.rate > 0
+
+
 def test_threads_that_add_at_once_are_all_answered(index):
     with Service(index, queue_length=8) as service:
         done = []

@@ -349,8 +349,12 @@ class Service:
         for one in drift[::-1]:
             if one.rows <= self._measured:
                 break
-            if one.evidence > ALARM:
-                self.happened("alarm", rows=one.rows, evidence=one.evidence, epoch=one.epoch)
+            proportions = one.proportion_evidence > ALARM
+            if proportions or one.evidence > ALARM:
+                what = "proportions" if proportions else "distances"
+                evidence = one.proportion_evidence if proportions else one.evidence
+                epoch_of = {"rows": one.rows, "epoch": one.epoch}
+                self.happened("alarm", what=what, evidence=evidence, **epoch_of)
                 break
         if drift:
             self._measured = max(self._measured, drift[-1].rows)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import to_numpy
-from streambits.epochs.detector import ALARM, latest
+from streambits.epochs.detector import ALARM, DriftMeasurement, latest
 from streambits.errors import StreambitsError
 from streambits.jobs.describe import spectrum
 from streambits.live_recall import Recall
@@ -165,7 +165,7 @@ def drift(service: Service) -> Facts:
     """The measurements of the monitor, as lists, with the level of an alarm."""
     found = service.index.drift
     last = latest(found)
-    names = ("rows", "affinity", "outside", "shift", "balance", "evidence", "epoch")
+    names = DriftMeasurement._fields
     lists = {name: [_number(getattr(one, name)) for one in found] for name in names}
     marks, before = [], None
     for one in found:
@@ -307,6 +307,10 @@ def metrics(service: Service) -> str:
         "journal_bytes": (journal_bytes(service), "Bytes of the journal since the last snapshot"),
         "resident_bytes": (resident_bytes(), "Memory of the process"),
         "drift_evidence": (last.evidence if last else None, "Evidence of a change; alarm at 13.8"),
+        "drift_proportion_evidence": (
+            last.proportion_evidence if last else None,
+            "Evidence of changed proportions; alarm at 13.8",
+        ),
         "healthy": (int(_health(service)[0]), "Whether all is well"),
     }
     lines = []
