@@ -1,4 +1,5 @@
-# Two commands do everything: `make demo` and `make test`; `make test-lowest` tries every verb with
+# Two commands do everything: `make demo` and `make test`; `make serve` keeps the service of the demo
+# running; `make test-lowest` tries every verb with
 # the lowest versions of the core dependencies, and nothing else, installed.
 PYTHON ?= python3
 VENV := .venv
@@ -6,10 +7,15 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest format bench experiments paper clean
+.PHONY: demo serve test test-lowest format bench experiments paper clean
 
-demo: $(VENV)/plain.installed
+demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
+	@echo; echo "the service, on a small stream, for a few seconds (make serve keeps it running):"
+	@$(BIN)/streambits serve "$$(mktemp -d)/index" --example --port 0 --seconds 5
+
+serve: $(VENV)/serve.installed
+	$(BIN)/streambits serve build/example-index --example --keep-rows
 
 test: $(VENV)/dev.installed
 	$(BIN)/ruff format --check .
@@ -38,10 +44,6 @@ paper: $(VENV)/dev.installed
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/plain.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable .
-	touch $@
 
 $(VENV)/%.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[$*]'

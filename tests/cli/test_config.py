@@ -113,6 +113,7 @@ def test_a_file_that_is_not_there(misused, job):
 
 def test_a_variable_that_is_nearly_a_setting(misused, ask, job, monkeypatch):
     monkeypatch.setenv("STREAMBITS_SERVICE_HOST", "10.0.0.1")  # what Kubernetes sets
+    monkeypatch.setenv("STREAMBITS_PORT", "tcp://10.0.0.1:80")  # that too
     monkeypatch.setenv("STREAMBITS_DATA", "data")
     monkeypatch.setenv("STREAMBITS_K", "")  # nothing
     assert ask() == {10}

@@ -23,7 +23,7 @@ ROWS = np.random.default_rng(0).normal(size=(1200, 6)).astype(np.float32)
 NAMES = [f"x{column}" for column in range(6)]
 TABLE = pa.table({"id": np.arange(1200), **dict(zip(NAMES, ROWS.T))})
 VERBS = ["demo", "evaluate", "learn", "online", "encode", "index", "search", "inspect"]
-VERBS += ["merge", "reencode", "tune"]
+VERBS += ["merge", "reencode", "serve", "tune"]
 
 
 def csv(path):

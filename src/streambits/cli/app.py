@@ -30,6 +30,7 @@ from streambits.cli.online import online_command
 from streambits.cli.options import expanded
 from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
+from streambits.cli.serve import serve_command
 from streambits.cli.tune import tune_command
 from streambits.errors import ReachWarning, StreambitsError
 from streambits.io.urls import without_urls
@@ -52,6 +53,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "encode": encode_command,
     "index": index_command,
     "search": search_command,
+    "serve": serve_command,
     "inspect": inspect_command,
     "merge": merge_command,
     "reencode": reencode_command,

@@ -20,7 +20,8 @@ from typer.core import TyperCommand
 from streambits._digests import check_text
 
 PREFIX = "STREAMBITS_"
-OTHERS = ("SETTINGS", "DATA", "CACHE", "POSTGRES", "DEBUG")  # variables that are not options
+OTHERS = ("SETTINGS", "DATA", "CACHE", "POSTGRES", "DEBUG", "TOKEN", "SLOW")  # not options
+KUBERNETES = ("PORT", "SERVICE_HOST", "SERVICE_PORT")  # what it sets for a service of our name
 CLOSE = 0.85  # how like a setting a variable must look to be taken for a slip of the pen
 HELP = "TOML file with settings, one table per verb. Flags and STREAMBITS_* variables go first."
 PARAMETER = "settings_file"
@@ -32,7 +33,8 @@ class Verb(TyperCommand):
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
         for key, option in options_of(self).items():
-            option.envvar = [_variable(f"{name}_{key}"), _variable(key)]
+            names = [f"{name}_{key}", key]
+            option.envvar = [_variable(one) for one in names if one.upper() not in KUBERNETES]
             option.show_envvar = False
 
 
@@ -124,7 +126,7 @@ def check_variables(verbs: Mapping[str, Mapping[str, Any]], variables: Mapping[s
     """Refuse a variable that is nearly one of ours; others are somebody else's."""
     names = {_variable(key) for options in verbs.values() for key in options}
     names |= {_variable(f"{verb}_{key}") for verb, options in verbs.items() for key in options}
-    ours = {name.removeprefix(PREFIX) for name in names} | set(OTHERS)
+    ours = {name.removeprefix(PREFIX) for name in names} | {*OTHERS, *KUBERNETES}
     for variable in sorted(name for name in variables if name.startswith(PREFIX)):
         name = variable.removeprefix(PREFIX)
         close = [] if name in ours else get_close_matches(name, sorted(ours), 1, CLOSE)

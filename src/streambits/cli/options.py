@@ -59,7 +59,7 @@ From = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def _option(default: Any, text: str, **limits: Any) -> Any:
+def option(default: Any, text: str, **limits: Any) -> Any:
     """A field with its help. limits: least, most, choices; or words allowed beside a number."""
     return field(default=default, metadata={"help": text, **limits})
 
@@ -68,69 +68,69 @@ def _option(default: Any, text: str, **limits: Any) -> Any:
 class JobOptions:
     """How a job reads its source, commits, and reports."""
 
-    columns: str | None = _option(
+    columns: str | None = option(
         None,
         "Names of the columns of the vectors, with commas between, or of one column of lists; for "
         "a broker the key of the list in a message, or the number of values. Default: the only "
         "list, or all numbers.",
     )
-    ids: str | None = _option(
+    ids: str | None = option(
         None,
         "Name of the id column, or of the id in a message (of Kafka also @key); ids are whole "
         "numbers or texts. Default: rows are counted.",
     )
-    removed: str | None = _option(
+    removed: str | None = option(
         None,
         "Name of a column or key of truth values: where it is true, the id is removed. A null "
         "vector in JSON and a tombstone of Kafka remove it too.",
     )
-    keep: str | None = _option(
+    keep: str | None = option(
         None,
         "Names of further columns or keys, with commas between, that are kept as texts beside the "
         "codes, in Parquet and PostgreSQL.",
     )
-    kafka_properties: str | None = _option(
+    kafka_properties: str | None = option(
         None, "A file of settings of the Kafka client, such as who logs in: name=value lines."
     )
-    format: str | None = _option(None, "Input format. Default: from the file name, csv for -.")
-    follow: bool = _option(False, "Keep reading from a broker until interrupted.")
-    idle: float | None = _option(
+    format: str | None = option(None, "Input format. Default: from the file name, csv for -.")
+    follow: bool = option(False, "Keep reading from a broker until interrupted.")
+    idle: float | None = option(
         None, "Keep reading from a broker, and end after so many seconds without a row.", least=0
     )
-    retry_seconds: float | None = _option(
+    retry_seconds: float | None = option(
         None, "Seconds that a broker or database may be away. Default: 60.", least=0
     )
-    changed_source: str = _option(
+    changed_source: str = option(
         "refuse",
         "What to do if files that the job has read have changed since: refuse to go on, or accept "
         "that and go on from the row where it was. They are compared by their sizes and by parts.",
         choices=("refuse", "accept"),
     )
-    out_of_reach: str = _option(
+    out_of_reach: str = option(
         "refuse",
         "What to do with rows that are so far from all landmarks of a model that it cannot tell "
         "them apart, where they are more than half of a batch to be encoded, or of the first with "
         "--from: refuse them, or accept. Fewer are counted, and a warning.",
         choices=("refuse", "accept"),
     )
-    skip_bad: bool = _option(False, "Put bad rows aside, in a file, instead of stopping.")
-    commit_rows: int = _option(
+    skip_bad: bool = option(False, "Put bad rows aside, in a file, instead of stopping.")
+    commit_rows: int = option(
         PACE.rows,
         "Largest number of rows between two commits; with --device 16 times as many by default.",
         least=1,
     )
-    commit_seconds: float = _option(
+    commit_seconds: float = option(
         PACE.seconds, "Largest number of seconds between two commits.", least=0.01
     )
-    device: str | None = _option(
+    device: str | None = option(
         None,
         "Where rows are learned and encoded: a device of torch, as cuda; reading, copying and "
         "computing overlap. Codes by one model are the same everywhere. Default: this processor.",
     )
-    json: bool = _option(False, "Print one JSON object at the end.")
-    quiet: bool = _option(False, "Print nothing but errors to stderr.")
-    log_json: bool = _option(False, "Print JSON lines to stderr, for machines.")
-    metrics_port: int | None = _option(
+    json: bool = option(False, "Print one JSON object at the end.")
+    quiet: bool = option(False, "Print nothing but errors to stderr.")
+    log_json: bool = option(False, "Print JSON lines to stderr, for machines.")
+    metrics_port: int | None = option(
         None, "Serve Prometheus metrics on this port of the loopback device.", least=0, most=65535
     )
 

@@ -110,7 +110,7 @@ def _of_job(folder: JobFolder) -> Facts:
 def _of_learner(learner: Learner) -> Facts:
     """What it has seen, and what it would do next."""
     sketch = learner.sketch
-    energies = _spectrum(learner)
+    energies = spectrum(learner)
     energy = sketch.weight * sum(energies)
     return {
         "rows": learner.seen,
@@ -141,7 +141,7 @@ def _features(features: Features) -> str:
     return f"{features.width} of {type(features).__name__}"
 
 
-def _spectrum(learner: Learner) -> list[float]:
+def spectrum(learner: Learner) -> list[float]:
     """The energies of the sketch, strongest first; none where nothing was learned."""
     sketch = learner.sketch
     if not (sketch.learns and sketch.seen):

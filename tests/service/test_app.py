@@ -1,0 +1,387 @@
+"""Each endpoint, each kind of body, and what is refused."""
+
+import json
+import socket
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import streambits as sb
+from service.conftest import SMALL, TOKEN
+from streambits.service import bodies
+
+RAW, ARROW = bodies.RAW, bodies.ARROW
+
+
+def arrow(**columns):
+    table = pa.table(columns)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as stream:
+        stream.write_table(table)
+    return out.getvalue().to_pybytes()
+
+
+def read(content):
+    return pa.ipc.open_stream(content).read_all()
+
+
+def lists(rows):
+    return pa.array(rows.tolist(), pa.list_(pa.float32()))
+
+
+# Rows
+
+
+def test_rows_come_as_json_raw_numbers_and_arrow(service, vectors):
+    def add(body, kind, query=""):
+        status, _, content = service.ask("POST", f"/v1/rows{query}", body, kind, TOKEN)
+        assert status == 200, content
+        return json.loads(content)["rows"]
+
+    far = vectors[:2] + 40
+    said = json.dumps({"ids": [10**6, 10**6 + 1], "rows": far.tolist()}).encode()
+    assert add(said, "application/json; charset=utf-8") == 2
+    ids = np.array([10**6 + 2, 10**6 + 3])
+    assert add(ids.tobytes() + (far + 1).tobytes(), RAW, "?columns=8&ids=int64") == 2
+    assert add((far + 2).tobytes(), RAW, f"?first_id={10**6 + 4}") == 2
+    assert add(arrow(id=pa.array([10**6 + 6, 10**6 + 7]), v=lists(far + 3)), ARROW) == 2
+    wide = pa.FixedSizeListArray.from_arrays(pa.array((far + 4).ravel().astype(float)), 8)
+    assert add(arrow(id=pa.array([10**6 + 8, 10**6 + 9]), v=wide), ARROW) == 2
+    with service.client() as client:
+        near = np.concatenate([far + i for i in range(5)])
+        hits = client.search(near, 1, by="true")
+        assert hits.ids.ravel().tolist() == list(range(10**6, 10**6 + 10))
+        assert np.allclose(hits.distances, 0)
+        assert client.remove(np.arange(10**6, 10**6 + 10)) == 10
+
+
+def test_ids_are_removed_by_json_raw_numbers_and_arrow(service, vectors):
+    with service.client() as client:
+        client.add(vectors[:3], [7001, 7002, 7003])
+    for body, kind in (
+        (b'{"ids": [7001, 7001, 99999]}', bodies.JSON),
+        (np.array([7002]).tobytes(), RAW),
+        (arrow(id=pa.array([7003])), ARROW),
+    ):
+        status, _, content = service.ask("DELETE", "/v1/rows", body, kind, TOKEN)
+        assert (status, json.loads(content)) == (200, {"removed": 1})
+
+
+def test_raw_rows_by_id(service, vectors):
+    status, found = service.json("GET", "/v1/rows?id=7&id=9", token=TOKEN)
+    assert status == 200
+    assert np.array_equal(np.array(found["rows"], np.float32), vectors[[7, 9]])
+    _, _, content = service.ask("GET", "/v1/rows?id=7", token=TOKEN, Accept=ARROW)
+    assert read(content).column("id").to_pylist() == [7]
+    assert service.json("GET", "/v1/rows?id=123456", token=TOKEN)[0] == 404
+
+
+def test_searches_come_and_go_as_json_raw_numbers_and_arrow(service, vectors):
+    asked = {"rows": vectors[:2].tolist(), "k": 3}
+    status, found = service.json("POST", "/v1/search", asked)
+    assert status == 200
+    assert [row[0] for row in found["ids"]] == [0, 1]
+    _, _, raw = service.ask("POST", "/v1/search?k=3", vectors[:2].tobytes(), RAW)
+    assert json.loads(raw) == found
+    body = arrow(v=lists(vectors[:2]))
+    _, headers, content = service.ask("POST", "/v1/search?k=3", body, ARROW, Accept=ARROW)
+    assert headers["content-type"] == ARROW
+    assert read(content).column("ids").to_pylist() == found["ids"]
+    one = service.json("POST", "/v1/search", {"rows": vectors[0].tolist(), "k": 3})[1]
+    assert one["ids"] == found["ids"][:1]
+
+
+def test_the_three_answers_side_by_side(service, vectors):
+    found = {
+        by: service.json("POST", "/v1/search", {"id": 5, "k": 4, "by": by})[1]
+        for by in ("default", "refined", "hamming", "true")
+    }
+    assert all(answer["ids"][0][0] == 5 for answer in found.values())
+    assert found["default"] == found["refined"]
+    assert all(type(one) is int for one in found["hamming"]["distances"][0])
+    far = np.linalg.norm(vectors - vectors[5], axis=1)
+    assert found["true"]["ids"][0] == np.argsort(far)[:4].tolist()
+    allowed = {"ids": [5], "k": 2, "by": "true", "allow": [8, 9, 10**9]}
+    assert sorted(service.json("POST", "/v1/search", allowed)[1]["ids"][0]) == [8, 9]
+
+
+def test_encoding_is_that_of_the_model_that_can_be_downloaded(service, vectors, tmp_path):
+    status, headers, content = service.ask("GET", "/v1/model", token=TOKEN)
+    assert status == 200
+    assert "attachment" in headers["content-disposition"]
+    (tmp_path / "coder.safetensors").write_bytes(content)
+    codes = sb.load(tmp_path / "coder.safetensors").encode(vectors[:5])
+    with service.client() as client:
+        found = client.encode(vectors[:5])
+    assert np.array_equal(found.packed, codes.packed)
+    body = arrow(v=lists(vectors[:5]))
+    table = read(service.ask("POST", "/v1/encode", body, ARROW, Accept=ARROW)[2])
+    assert table.column("code").to_pylist() == [one.tobytes() for one in codes.packed]
+
+
+# Panels
+
+
+def test_every_panel_is_a_document(service):
+    with service.client() as client:
+        status = client.status()
+        assert status["healthy"]
+        assert status["rows"] == 3000
+        assert status["journal_bytes"] > 3000 * 32
+        assert status["memory"]["resident"] > 1e7
+        assert status["settings"]["bits"] == 32
+        drift = client.get("/v1/drift")
+        assert drift["alarm"] == pytest.approx(np.log(1e6))
+        assert len(drift["measurements"]["rows"]) == len(drift["measurements"]["evidence"]) > 0
+        spectrum = client.get("/v1/spectrum")
+        assert spectrum["energies"] == sorted(spectrum["energies"], reverse=True)
+        assert 0 <= spectrum["certificate_relative"] < 1
+        bits = client.get("/v1/bits")
+        assert len(bits["shares"]) == 32
+        assert 0 <= bits["balance"] < 0.3
+        dots = client.get("/v1/map")
+        assert np.shape(dots["sample"])[1] == np.shape(dots["recent"])[1] == 2
+        assert 0 < dots["explained"] <= 1
+        epochs = client.get("/v1/epochs")["epochs"]
+        assert sum(one["rows"] for one in epochs) == 3000
+
+
+def test_recall_is_measured_while_somebody_asks(service):
+    status, found = service.json("GET", "/v1/recall")
+    for _ in range(200):
+        if status == 200:
+            break
+        assert status == 503
+        time.sleep(0.05)
+        status, found = service.json("GET", "/v1/recall")
+    assert 0 < found["low"] <= found["mean"] <= found["high"] <= 1
+    assert (found["k"], found["rows"]) == (10, 3000)
+    assert service.json("GET", "/v1/epochs")[1]["epochs"][0]["recall"]["mean"] > 0
+
+
+def test_metrics_and_signs_of_life(service):
+    status, headers, content = service.ask("GET", "/metrics")
+    assert status == 200
+    assert headers["content-type"].startswith("text/plain")
+    assert b"\nstreambits_service_rows 3000\n" in content
+    assert service.json("GET", "/healthz") == (200, {"alive": True})
+    assert service.json("GET", "/readyz") == (200, {"ready": True})
+
+
+def test_openapi_describes_every_endpoint(service):
+    document = service.json("GET", "/openapi.json")[1]
+    assert set(document["paths"]) >= {
+        *(f"/v1/{name}" for name in ("rows", "search", "encode", "status", "drift", "epochs")),
+        *(f"/v1/{name}" for name in ("recall", "spectrum", "bits", "map", "model", "events")),
+        *("/metrics", "/healthz", "/readyz"),
+    }
+    assert document["paths"]["/v1/rows"]["post"]["security"] == [{"bearer": []}]
+    assert service.ask("GET", "/docs")[0] == service.ask("GET", "/redoc")[0] == 404
+
+
+def test_renewal_begins_an_epoch_that_listeners_see_and_the_command_encodes_again(service, vectors):
+    with socket.create_connection(("127.0.0.1", service.port), 10) as link:
+        link.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"event: commit" in _until(link, b"event: commit")
+        before = service.json("GET", "/v1/status")[1]["epoch"]
+        assert service.json("POST", "/v1/epochs", {}, TOKEN) == (200, {"epoch": before + 1})
+        assert b'{"epoch":' in _until(link, b"event: epoch")
+    old = service.json("GET", "/v1/epochs")[1]["epochs"][0]
+    assert old["rows"] == 3000
+    assert not old["current"]
+    assert "curl -X POST" in old["reencode"]
+    assert service.json("POST", "/v1/epochs", {"reencode": True}, TOKEN) == (
+        200,
+        {"reencoded": 3000},
+    )
+    assert len(service.json("GET", "/v1/epochs")[1]["epochs"]) == 1
+
+
+def _until(link, words):
+    found = b""
+    while words not in found or not found.endswith(b"\n\n\r\n"):
+        found += link.recv(65536)
+    return found
+
+
+# Rules
+
+SECRET = [
+    ("POST", "/v1/rows"),
+    ("DELETE", "/v1/rows"),
+    ("GET", "/v1/rows?id=1"),
+    ("POST", "/v1/epochs"),
+    ("GET", "/v1/map"),
+    ("GET", "/v1/model"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), SECRET)
+@pytest.mark.parametrize(
+    "header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xff"]
+)
+def test_changes_and_raw_rows_need_the_token(service, method, path, header):
+    headers = {} if header is None else {"Authorization": header}
+    status, found, content = service.ask(method, path, b"{}", "application/json", **headers)
+    assert status == 401
+    assert found["www-authenticate"] == "Bearer"
+    assert b"token" in content
+
+
+def test_answers_say_what_browsers_must_not_do(service):
+    for path in ("/", "/v1/status", "/nothing"):
+        _, headers, _ = service.ask("GET", path)
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/..%2f..%2fetc%2fpasswd",
+        "/%2e%2e/app.py",
+        "/.hidden",
+        "/index.html%00",
+        "/a/../../b",
+        "//x",
+    ],
+)
+def test_tricks_with_paths_find_nothing(service, path):
+    assert service.ask("GET", path)[0] == 404
+
+
+def test_another_host_name_is_refused(service):
+    assert service.ask("GET", "/v1/status", Host="evil.example")[0] == 421
+    assert service.ask("GET", "/v1/status", Host="localhost:1")[0] == 200
+
+
+BAD = [
+    (b"", bodies.JSON, 422),
+    (b"[1]", bodies.JSON, 422),
+    (b"{", bodies.JSON, 422),
+    (b'{"rows": [[1,2]], "ids": [1], "more": 1}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,NaN]], "ids": [1]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,1e99]], "ids": [1]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,true]], "ids": [1]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,"8"]], "ids": [1]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7]], "ids": [1]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [1, 2]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": ["a"]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [1.5]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [99999999999999999999]}', bodies.JSON, 422),
+    (b'{"rows": [[1,2,3,4,5,6,7,8]]}', bodies.JSON, 422),
+    (b"[" * 100_000, bodies.JSON, 422),
+    (b"\x00" * 31, RAW, 422),
+    (np.full(8, np.nan, np.float32).tobytes(), RAW, 422),
+    (b"not arrow at all", ARROW, 422),
+    (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + b"x" * 50, ARROW, 422),
+    (b"<a/>", "text/xml", 415),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "expected"), BAD)
+def test_what_is_malformed_is_refused_in_a_sentence_and_changes_nothing(
+    service, body, kind, expected
+):
+    before = service.json("GET", "/v1/status")[1]
+    status, _, content = service.ask("POST", "/v1/rows?first_id=1", body, kind, TOKEN)
+    assert status == expected, content
+    assert len(json.loads(content)["error"]) > 10
+    after = service.json("GET", "/v1/status")[1]
+    assert (after["rows"], after["seen"], after["healthy"]) == (3000, before["seen"], True)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"id": 1, "ids": [2]},
+        {"id": 1, "k": 0},
+        {"id": 1, "k": 10**9},
+        {"id": 1, "k": "3"},
+        {"id": 1, "by": "luck"},
+        {"id": 1, "exact": "yes"},
+        {"id": 1, "candidates": -1},
+        {"id": 123456},
+        {"rows": []},
+        {"rows": [[]]},
+        {"rows": [[1, 2], [3]]},
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(service, asked):
+    status, found = service.json("POST", "/v1/search", asked)
+    assert status == 422, found
+
+
+@pytest.mark.parametrize(("name", "value"), [("exact", True), ("candidates", 50)])
+def test_what_these_codes_cannot_do_is_said(service, name, value):
+    status, found = service.json("POST", "/v1/search", {"id": 1, name: value})
+    assert status == 409
+    assert "begin an index with" in found["error"]
+    assert service.json("POST", "/v1/search", {"id": 1, "rerank": 50})[0] == 200
+
+
+def test_html_in_ids_comes_back_as_json_only(serving, vectors):
+    one = serving()
+    name = "<script>alert(1)</script>"
+    with one.client() as client:
+        assert client.add(vectors[:2], [name, "b"]) == 2
+        assert client.search(vectors[:1], 1).ids.tolist() == [[name]]
+        assert client.remove([name]) == 1
+        status, _, body = one.ask("POST", "/v1/search", b'{"rows": [[1]]}', bodies.JSON)
+        assert status == 422
+        assert b"wait" not in body
+    assert one.json("GET", "/v1/spectrum")[0] == 409
+    assert one.json("GET", "/v1/model", token=TOKEN)[0] == 409
+    assert one.json("POST", "/v1/encode", {"rows": vectors[:1].tolist()})[0] == 409
+    assert one.json("POST", "/v1/epochs", {}, TOKEN)[0] == 409
+    _, headers, _ = one.ask("POST", "/v1/search", b'{"id": "<b>"}', bodies.JSON)
+    assert headers["content-type"] == "application/json"
+
+
+def test_too_much_is_refused_before_it_is_read(serving, vectors):
+    one = serving("--max-body", "4096", "--max-rows", "10", *SMALL)
+    head = f"POST /v1/rows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    for more in ("Content-Length: 99999999999\r\n\r\n", "Content-Length: 5000\r\n\r\n"):
+        assert _sent(one.port, (head + more).encode()).startswith(b"HTTP/1.1 413")
+    chunks = (head + "Transfer-Encoding: chunked\r\n\r\n").encode() + b"800\r\n%b\r\n" % (
+        b"1" * 2048
+    ) * 3
+    assert _sent(one.port, chunks).startswith(b"HTTP/1.1 413")
+    raw = vectors[:11].tobytes()
+    assert one.ask("POST", "/v1/rows?columns=8&first_id=0", raw, RAW, TOKEN)[0] == 413
+    said = {"ids": list(range(11)), "rows": vectors[:11].tolist()}
+    assert one.json("POST", "/v1/rows", said, TOKEN)[0] == 413
+    body = arrow(id=pa.array(range(11)), v=lists(vectors[:11]))
+    assert one.ask("POST", "/v1/rows", body, ARROW, TOKEN)[0] == 413
+    assert one.json("GET", "/v1/status")[1]["seen"] == 0
+
+
+def _sent(port, content):
+    with socket.create_connection(("127.0.0.1", port), 20) as link:
+        link.sendall(content)
+        return link.recv(65536)
+
+
+def test_listeners_are_limited(service):
+    links = []
+    try:
+        for _ in range(16):
+            links.append(socket.create_connection(("127.0.0.1", service.port), 10))
+            links[-1].sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"200 OK" in links[-1].recv(4096)
+        status, headers, _ = service.ask("GET", "/v1/events")
+        assert (status, headers["retry-after"]) == (429, "5")
+    finally:
+        for link in links:
+            link.close()
+    for _ in range(100):  # they are noticed to be gone
+        time.sleep(0.1)
+        with socket.create_connection(("127.0.0.1", service.port), 10) as link:
+            link.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            if b"200 OK" in link.recv(4096):
+                return
+    raise AssertionError("listeners that are gone still count")

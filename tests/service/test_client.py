@@ -1,0 +1,79 @@
+"""The client: arrays in, arrays out, and what it does when the service is busy or away."""
+
+import http.server
+import threading
+
+import numpy as np
+import pytest
+
+from service.conftest import SMALL
+from streambits.errors import InputError, UnreachableError
+from streambits.service.client import Client, ServiceError
+
+
+def test_many_rows_go_in_several_requests(serving, vectors, monkeypatch):
+    monkeypatch.setattr("streambits.service.client.PER_REQUEST", 8 * 4 * 1000)
+    one = serving(*SMALL)
+    with one.client() as client:
+        assert client.add(vectors.astype(np.float64), np.arange(3000)) == 3000
+        assert client.status()["seen"] == 3000
+        found = client.search(vectors[:3], 4)
+        assert found.ids.shape == found.distances.shape == (3, 4)
+        assert found.ids.dtype == np.int64
+        bits = client.search(vectors[:3], 4, by="hamming")
+        assert bits.distances.dtype == np.int32
+        assert client.search(vectors[:1], 2, allow=[4, 9]).ids.shape == (1, 2)
+        assert client.encode(vectors[:3]).bits == 32
+        assert client.renew() == 1
+        with pytest.raises(ServiceError, match="--keep-rows") as refused:
+            client.search(ids=[4])
+        assert refused.value.status == 409
+    with one.client("wrong") as client, pytest.raises(ServiceError, match="token") as refused:
+        client.add(vectors[:1], [1])
+    assert refused.value.status == 401
+    with one.client() as client, pytest.raises(InputError, match="2 ids for 1 rows"):
+        client.add(vectors[:1], [1, 2])
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    """Refuses two times."""
+
+    protocol_version = "HTTP/1.1"
+    asked = 0
+
+    def do_POST(self):
+        Busy.asked += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'{"rows": 1}' if Busy.asked > 2 else b'{"error": "busy"}'
+        self.send_response(200 if Busy.asked > 2 else 429)
+        self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True  # without a word, as a proxy might
+
+    def log_message(self, *_):
+        pass
+
+
+def test_it_comes_again_when_the_service_was_busy():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with Client(f"http://127.0.0.1:{server.server_port}", "x") as client:
+            assert client.add(np.zeros((1, 2)), [1]) == 1
+            assert Busy.asked == 3
+        with Client(f"http://127.0.0.1:{server.server_port}", "x", patience=0) as client:
+            Busy.asked = 0
+            with pytest.raises(ServiceError, match="busy"):
+                client.add(np.zeros((1, 2)), [1])
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_nobody_there_is_an_error_that_says_so():
+    with pytest.raises(UnreachableError, match="does not answer"):
+        Client("http://127.0.0.1:9", timeout=2).status()
+    with pytest.raises(InputError, match="is not an address"):
+        Client("127.0.0.1:9")
