@@ -1,8 +1,7 @@
-"""The page of the service in a real browser, against the stand-in of `service.mock`.
+"""The page of the service in a real browser, against a real service.
 
-The tests know the service by its address, its token and its API alone. With STREAMBITS_SERVICE (its
-address) and STREAMBITS_TOKEN they visit another one: its index must keep raw rows of 8 columns,
-have codes of 64 bits with refinement, and about 60,000 rows with the ids doc-0, doc-1, ...
+The tests know it by its address, its token and its API alone: its index keeps raw rows of 8
+columns, has codes of 64 bits with refinement, and 20,000 rows with the ids doc-0, doc-1, ...
 """
 
 import json
@@ -10,13 +9,16 @@ import os
 import re
 import shutil
 import urllib.request
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
-from service.mock import COLUMNS, PAGE, Server
+import streambits.service
+from streambits import StreamIndex
 
 SWITCHES = [
     "--no-sandbox",
@@ -27,6 +29,8 @@ SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PAGE = Path(streambits.service.__file__).parent / "page"
+COLUMNS, ROWS = 8, 20_000
 PANELS = ("pulse", "recall", "drift", "spectrum", "bits", "epochs", "try", "map")
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 HTML = '<img src=x onerror="document.title=1"><b>bold</b>'
@@ -64,12 +68,16 @@ class Service(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def service():
-    if address := os.environ.get("STREAMBITS_SERVICE"):
-        yield Service(address, os.environ["STREAMBITS_TOKEN"], COLUMNS)
-        return
-    with Server() as server:
-        yield Service(server.url, server.token, COLUMNS)
+def service(serve_in, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page") / "index"
+    rng = np.random.default_rng(0)
+    centres = 4 * rng.standard_normal((6, COLUMNS))
+    rows = centres[rng.integers(6, size=ROWS)] + rng.standard_normal((ROWS, COLUMNS))
+    with StreamIndex.open(folder, bits=64, refine=8, n_landmarks=100, keep_rows=True) as index:
+        index.add(rows.astype(np.float32), [f"doc-{i}" for i in range(ROWS)])
+    found = serve_in(folder)
+    yield Service(f"{found.address}/", found.token, COLUMNS)
+    assert found.stop() == 0
 
 
 @pytest.fixture(scope="module")  # no longer: while it runs, other tests cannot call asyncio.run

@@ -9,9 +9,11 @@ import asyncio
 import hmac
 import json
 import logging
+import math
 import mimetypes
 import re
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +38,7 @@ except ImportError:
 
 PAGE = Path(__file__).parent / "page"
 INLINE = 1 << 15  # bytes of a body, at most, that is parsed in the event loop
+SHOWN = 1.0  # seconds between two status events
 TICK, HEARTBEAT = 0.25, 15.0  # seconds between two looks for events, and two signs of life
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -396,10 +399,7 @@ class _Endpoints:
 
     async def recall(self) -> Response:
         """How often codes find the true neighbours now, measured on the sample."""
-        try:
-            return _json(self._recall.ask())
-        except UnavailableError as error:
-            raise RefusedError(503, str(error), Retry_After="5") from None
+        return _json(self._recall.ask())
 
     async def spectrum(self) -> Response:
         """Energies of the sketch's directions, and the certificate."""
@@ -451,7 +451,7 @@ class _Endpoints:
         )
 
     async def _events(self, since: int) -> AsyncIterator[bytes]:
-        commits, silent, service = -1, 0.0, self.service
+        commits, silent, shown, service = -1, 0.0, -math.inf, self.service
         self._listening += 1
         try:
             while not service.stopping.is_set() and self._listening <= self.limits.listeners:
@@ -464,6 +464,10 @@ class _Endpoints:
                         "queue": service.queued,
                     }
                     found = b"event: commit\ndata: " + bodies.to_json(facts) + b"\n\n"
+                if time.monotonic() - shown >= SHOWN:
+                    shown = time.monotonic()
+                    facts = await run_in_threadpool(panels.status, service)
+                    found += b"event: status\ndata: " + bodies.to_json(facts) + b"\n\n"
                 for event in service.events_since(since):
                     since = event.number
                     head = f"id: {event.number}\nevent: {event.kind}\ndata: ".encode()

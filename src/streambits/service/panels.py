@@ -69,7 +69,11 @@ class LiveRecall:
                 self._running = True
                 threading.Thread(target=self._measure, daemon=True).start()
         if self._value is None:
-            raise UnavailableError("the recall is not measured yet: ask again in a few seconds")
+            # not an error: a browser would write one to its console
+            return {
+                "mean": None,
+                "detail": "The recall is being measured: it comes in a few seconds.",
+            }
         return self._value
 
     def _measure(self) -> None:
@@ -125,7 +129,8 @@ def status(service: Service) -> Facts:
         "searches": service.searches,
         "refused": service.refused,
         "queue": service.queued,
-        "memory": {"resident": resident_bytes(), "index": index.nbytes},
+        "memory": resident_bytes(),
+        "index_bytes": index.nbytes,
         "journal_bytes": journal_bytes(service),
         "keep_rows": index.keep_rows,
         "settings": index.settings.plain(),
@@ -167,11 +172,14 @@ def drift(service: Service) -> Facts:
     last = latest(found)
     names = DriftMeasurement._fields
     lists = {name: [_number(getattr(one, name)) for one in found] for name in names}
-    marks, before = [], None
+    begun, before = {}, None
     for one in found:
         if before is not None and one.epoch != before:
-            marks.append({"rows": one.rows, "epoch": one.epoch})
+            begun[one.epoch] = one.rows
         before = one.epoch
+    told = [one.facts for one in service.events_since(0) if one.kind == "epoch"]
+    begun |= {one["epoch"]: one["rows"] for one in told if one["epoch"]}
+    marks = [{"epoch": epoch, "rows": begun[epoch]} for epoch in sorted(begun)]
     return {
         "alarm": ALARM,
         "measurements": lists,
@@ -188,19 +196,15 @@ def epochs(service: Service, recall: Any, command: str) -> Facts:
     """Each epoch, and how its codes are made again. command: the one that does it."""
     index = service.index
     measured = (recall or {}).get("epochs", {})
-    each = []
-    for one in index.epochs:
-        facts = {**one._asdict(), "recall": measured.get(str(one.epoch)), "reencode": None}
-        if not one.current and index.keep_rows:
-            facts["reencode"] = command
-        each.append(facts)
+    each = [{**one._asdict(), "recall": measured.get(str(one.epoch))} for one in index.epochs]
     hint = None
     if not index.keep_rows and len(each) > 1:
         hint = (
             "Raw rows are not kept, so old codes cannot be made again here: send these rows once "
             "more, or begin an index with --keep-rows."
         )
-    return {"epochs": each, "hint": hint}
+    due = index.keep_rows and any(not one["current"] and one["rows"] for one in each)
+    return {"epochs": each, "command": command if due else None, "hint": hint}
 
 
 def spectrum_document(service: Service) -> Facts:
@@ -214,8 +218,7 @@ def spectrum_document(service: Service) -> Facts:
     return {
         "energies": energies,
         "bits": learner.bits,
-        "certificate": _number(learner.certificate),
-        "certificate_relative": _number(learner.certificate / energy) if energy else None,
+        "certificate": _number(learner.certificate / energy) if energy else None,
         "rows": learner.seen,
     }
 
@@ -227,15 +230,14 @@ def bits(service: Service) -> Facts:
         raise _waits(service)
     rows = learner.sample[:SAMPLE]
     if not coder.bits:
-        return {"shares": [], "balance": None, "changed": None, "rows": len(rows), "epoch": 0}
+        return {"balance": [], "changed": None, "rows": len(rows), "epoch": 0}
     unpacked = coder.encode(rows, warn=False).unpack()
     shares = unpacked.mean(axis=0)
     changed = None
     if previous is not None and previous.epoch == coder.epoch:
         changed = float((previous.encode(rows, warn=False).unpack() != unpacked).mean())
     return {
-        "shares": shares.round(4).tolist(),
-        "balance": float(np.abs(2 * shares - 1).mean()),
+        "balance": shares.round(4).tolist(),
         "changed": changed,
         "rows": len(rows),
         "epoch": coder.epoch,
@@ -257,12 +259,12 @@ def map_of_sample(service: Service) -> Facts:
     late = np.array([row for _, row in recent], np.float64).reshape(-1, len(centre))
     energy = float(((rows - centre) ** 2).sum())
     dots = (rows - centre) @ plane
+    points = np.concatenate([dots, (late - centre) @ plane]).round(6)
     return {
-        "sample": dots.round(6).tolist(),
-        "recent": ((late - centre) @ plane).round(6).tolist(),
-        "recent_epochs": [epoch for epoch, _ in recent],
+        "x": points[:, 0].tolist(),
+        "y": points[:, 1].tolist(),
+        "epoch": [None] * len(dots) + [epoch for epoch, _ in recent],
         "explained": float((dots**2).sum() / energy) if energy else None,
-        "epoch": learner.epoch,
     }
 
 

@@ -131,7 +131,7 @@ export function recall(found) {
 const last = (values) => (values ?? []).filter(isNumber).at(-1);
 
 export function drift(found) {
-  const { rows = [], affinity, evidence = [], proportions } = found.measurements ?? {};
+  const { rows = [], affinity, evidence = [], proportion_evidence: proportions } = found.measurements ?? {};
   if (!rows.length) return say("drift", "No measurements yet: one is made after every few hundred rows.");
   say("drift");
   const lines = [{ name: "first", values: evidence }];
