@@ -192,7 +192,7 @@ class Measured(NamedTuple):
     shares: NDArray[np.float64]
 
 
-Search = Callable[[NDArray[Any], int, Numbers | None, float], Numbers]
+Search = Callable[[NDArray[Any], int, int | None, float], Numbers]
 
 
 def measure(
@@ -208,8 +208,8 @@ def measure(
         Rows of the index.
     k : int
     search : callable
-        From rows, a number of answers, numbers to choose from (None for all) and the share of all
-        rows that they are, to the numbers (queries, at most so many) that are found.
+        From rows, a number of answers, how many of the known rows to choose from (None: all rows)
+        and the share of all rows that they are, to the numbers (queries, at most so many) found.
     queries : int
 
     Returns
@@ -233,7 +233,7 @@ def _measured(
 ) -> list[Measured]:
     """Recall of several numbers of answers among known rows, of which the first are queries."""
     (numbers, rows), asked = known, np.arange(queries)
-    allow = None if share == 1 else numbers
+    allow = None if share == 1 else len(numbers)
     hits = [search(rows[asked], depth + 1, allow, share) for depth in depths]
     order = np.argsort(numbers)
     found: list[list[NDArray[np.float64]]] = [[] for _ in depths]

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits import storage
-from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, to_numpy
+from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, blocks, to_numpy
 from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock
 from streambits.epochs.coder_set import AUTO, CoderSet
@@ -24,7 +25,16 @@ from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
 from streambits.index.snapshot import default_candidates
 from streambits.journal import Journal, JournalReader, Record
-from streambits.live_recall import QUERIES, Known, LiveSample, Recall, hashed, measure, summarised
+from streambits.live_recall import (
+    QUERIES,
+    STEP,
+    Known,
+    LiveSample,
+    Recall,
+    hashed,
+    measure,
+    summarised,
+)
 from streambits.methods.settings import Settings
 from streambits.model.batches import RowBatch
 from streambits.model.coder import Coder
@@ -737,13 +747,14 @@ class StreamIndex:
             if self._online is None or len(self.codes) < 2 * k:
                 raise InputError(f"there are {len(self.codes)} codes: recall needs {2 * k} or more")
             known, total = self._known(), len(self.codes)
-            found = measure(known, total, k, self._numbers_near, queries=queries)
             with self.codes.pinned() as held:
-                asked = known.numbers[: len(found[0].shares)]
-                epochs = np.zeros(len(asked), np.int64)
-                for epoch, there in held.epochs_of(asked):
+                names = held.named(known.numbers)
+                epochs = np.zeros(len(names), np.int64)
+                for epoch, there in held.epochs_of(known.numbers):
                     epochs[there] = epoch
-            return summarised(found, epochs, k, total, len(known.numbers))
+        near = partial(self._numbers_near, names)
+        found = measure(known, total, k, near, queries=queries)
+        return summarised(found, epochs[: len(found[0].shares)], k, total, len(names))
 
     def _known(self) -> Known:
         """Numbers and rows whose distances are known, in random order."""
@@ -755,20 +766,26 @@ class StreamIndex:
         return Known(numbers, self._rows.get(numbers))
 
     def _numbers_near(
-        self, rows: NDArray[Any], k: int, allow: NDArray[np.int64] | None, share: float
+        self, names: Ids, rows: NDArray[Any], k: int, allowed: int | None, share: float
     ) -> NDArray[np.int64]:
-        """Search as `search` does, where `share` of all codes are allowed; numbers of the hits."""
-        options: dict[str, Any] = {}
-        if allow is not None:
-            with self.codes.pinned() as held:
-                options["allow"] = held.named(allow)
-            if self.codes.bits and self.codes.refine:
-                largest = max(held.counts.values())
-                options["candidates"] = max(k, 1 + round(share * default_candidates(10, largest)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReachWarning)
-            found = self.coders.search(self.codes, rows, k, **options).ids
-        return numbers_of(found.ravel()).reshape(found.shape)
+        """Search as `search` does, a few at a time, so that changes need not wait for all.
+
+        allowed: how many of the names to choose from, which are `share` of all; None: all there is.
+        """
+        options: dict[str, Any] = {} if allowed is None else {"allow": names[:allowed]}
+        found = []
+        for part in blocks(rows, STEP):
+            with self._gate.reading(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ReachWarning)
+                if allowed is not None and self.codes.bits and self.codes.refine:
+                    with self.codes.pinned() as held:
+                        wanted = default_candidates(10, max(held.counts.values()))
+                    options["candidates"] = max(k, 1 + round(share * wanted))
+                found.append(self.coders.search(self.codes, part, k, **options).ids)
+        most = min(ids.shape[1] for ids in found)
+        return np.concatenate(
+            [numbers_of(ids[:, :most].ravel()).reshape(-1, most) for ids in found]
+        )
 
     @property
     def drift(self) -> tuple[DriftMeasurement, ...]:

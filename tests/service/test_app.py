@@ -130,19 +130,20 @@ def test_every_panel_is_a_document(service):
         assert status["healthy"]
         assert status["rows"] == 3000
         assert status["journal_bytes"] > 3000 * 32
-        assert status["memory"]["resident"] > 1e7
+        assert status["memory"] > 1e7
         assert status["settings"]["bits"] == 32
         drift = client.get("/v1/drift")
         assert drift["alarm"] == pytest.approx(np.log(1e6))
         assert len(drift["measurements"]["rows"]) == len(drift["measurements"]["evidence"]) > 0
         spectrum = client.get("/v1/spectrum")
         assert spectrum["energies"] == sorted(spectrum["energies"], reverse=True)
-        assert 0 <= spectrum["certificate_relative"] < 1
+        assert 0 <= spectrum["certificate"] < 1
         bits = client.get("/v1/bits")
-        assert len(bits["shares"]) == 32
-        assert 0 <= bits["balance"] < 0.3
+        assert len(bits["balance"]) == 32
+        assert np.abs(2 * np.array(bits["balance"]) - 1).mean() < 0.3
         dots = client.get("/v1/map")
-        assert np.shape(dots["sample"])[1] == np.shape(dots["recent"])[1] == 2
+        assert len(dots["x"]) == len(dots["y"]) == len(dots["epoch"]) > 100
+        assert dots["epoch"][-1] == status["epoch"]
         assert 0 < dots["explained"] <= 1
         epochs = client.get("/v1/epochs")["epochs"]
         assert sum(one["rows"] for one in epochs) == 3000
@@ -151,9 +152,10 @@ def test_every_panel_is_a_document(service):
 def test_recall_is_measured_while_somebody_asks(service):
     status, found = service.json("GET", "/v1/recall")
     for _ in range(200):
-        if status == 200:
+        assert status == 200
+        if found["mean"] is not None:
             break
-        assert status == 503
+        assert "is being measured" in found["detail"]
         time.sleep(0.05)
         status, found = service.json("GET", "/v1/recall")
     assert 0 < found["low"] <= found["mean"] <= found["high"] <= 1
@@ -188,10 +190,11 @@ def test_renewal_begins_an_epoch_that_listeners_see_and_the_command_encodes_agai
         before = service.json("GET", "/v1/status")[1]["epoch"]
         assert service.json("POST", "/v1/epochs", {}, TOKEN) == (200, {"epoch": before + 1})
         assert b'{"epoch":' in _until(link, b"event: epoch")
-    old = service.json("GET", "/v1/epochs")[1]["epochs"][0]
+    document = service.json("GET", "/v1/epochs")[1]
+    old = document["epochs"][0]
     assert old["rows"] == 3000
     assert not old["current"]
-    assert "curl -X POST" in old["reencode"]
+    assert "curl -X POST" in document["command"]
     assert service.json("POST", "/v1/epochs", {"reencode": True}, TOKEN) == (
         200,
         {"reencoded": 3000},

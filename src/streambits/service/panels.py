@@ -56,24 +56,15 @@ class LiveRecall:
         return self._value
 
     def ask(self) -> Any:
-        """Return the last result, and measure again if it is old.
-
-        Raises
-        ------
-        UnavailableError
-            If there is none yet.
-        """
+        """Return the last result, without a mean if there is none; measure again if it is old."""
         old = time.monotonic() - self._made > QUERIES_AGAIN
         with self._lock:
             if old and not self._running:
                 self._running = True
                 threading.Thread(target=self._measure, daemon=True).start()
         if self._value is None:
-            # not an error: a browser would write one to its console
-            return {
-                "mean": None,
-                "detail": "The recall is being measured: it comes in a few seconds.",
-            }
+            detail = "The recall is being measured: it comes in a few seconds."
+            return {"mean": None, "detail": detail}  # an error would be in a browser's console
         return self._value
 
     def _measure(self) -> None:

@@ -82,6 +82,7 @@ async function read(one) {
   } finally {
     one.busy = false;
   }
+  if (found.mean === null) one.due = Date.now() + POLL; // it is being measured
   one.show(found); // what fails here is a mistake of the page, and is in the console
 }
 
