@@ -275,7 +275,7 @@ class Settings(MethodSettings):
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
             more["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
-        elif settings.refinement_bytes and "reference" in settings._parameters():
+        elif "reference" in settings._parameters():
             more["reference"] = np.concatenate(rows)
         return settings.build(settings._landmarks(rows), **more)
 
