@@ -794,6 +794,17 @@ class StreamIndex:
         return () if self._online is None else self._online.learner.drift
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed, or a change failed half way: it must be opened again then."""
+        return self._broken
+
+    @property
+    def journal_bytes(self) -> int | None:
+        """Bytes of the journal since the last snapshot; None in memory, and of a reader."""
+        place = self._folder
+        return place.journal.position if place is not None and place.is_writing else None
+
+    @property
     def out_of_reach(self) -> int:
         """Rows so far that were out of reach of every landmark of their time."""
         return 0 if self._online is None else self._online.out_of_reach
@@ -941,6 +952,11 @@ class _Folder:
     def new(cls, path: Path) -> Self:
         make_folder(path)
         return cls(path, writes=True)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether there is a journal to write to."""
+        return self._journal is not None
 
     @property
     def journal(self) -> Journal:

@@ -591,7 +591,7 @@ class Service:
     @property
     def broken(self) -> bool:
         """Whether the index cannot be used any more."""
-        return bool(self.index._broken)
+        return self.index.closed
 
     @property
     def ready(self) -> bool:

@@ -122,7 +122,7 @@ def status(service: Service) -> Facts:
         "queue": service.queued,
         "memory": resident_bytes(),
         "index_bytes": index.nbytes,
-        "journal_bytes": journal_bytes(service),
+        "journal_bytes": service.index.journal_bytes,
         "keep_rows": index.keep_rows,
         "settings": index.settings.plain(),
         "uptime": now - service.started,
@@ -146,15 +146,6 @@ def _health(service: Service) -> tuple[bool, str]:
     last = service.last_commit
     when = "" if last is None else f" The last change was committed {time.time() - last:.0f} s ago."
     return True, f"{len(index):,} rows are served in epoch {index.learner.epoch}.{when}"
-
-
-def journal_bytes(service: Service) -> int | None:
-    """Bytes of the journal since the last snapshot."""
-    place = service.index._folder
-    try:
-        return None if place is None else int(place.journal.position)
-    except AssertionError:
-        return None
 
 
 def drift(service: Service) -> Facts:
@@ -297,7 +288,10 @@ def metrics(service: Service) -> str:
         "rows_per_second": (service.rate, "Rows per second"),
         "queue": (service.queued, "Changes that wait to be committed"),
         "lag": (service.lag, "Messages in the broker after ours"),
-        "journal_bytes": (journal_bytes(service), "Bytes of the journal since the last snapshot"),
+        "journal_bytes": (
+            service.index.journal_bytes,
+            "Bytes of the journal since the last snapshot",
+        ),
         "resident_bytes": (resident_bytes(), "Memory of the process"),
         "drift_evidence": (last.evidence if last else None, "Evidence of a change; alarm at 13.8"),
         "drift_proportion_evidence": (
