@@ -34,7 +34,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, array_namespace
+from streambits._arrays import Array, array_namespace, is_numpy_array
 from streambits.epochs.detector import SAMPLED, TOLERANCE, Evidence
 from streambits.kernels.embedding import Held, Plan, bet_on_means
 
@@ -117,10 +117,16 @@ class ProportionDetector(Evidence):
         return type(self)(self.components)
 
     def embed(self, affinities: Array) -> Array:
-        """Embed rows of measurements: from affinities (n, 64, m) to (n, k, 64)."""
+        """Embed rows of measurements: from affinities (n, 64, m) to (n, k, 64).
+
+        On a device the product is that of the transposed: its result then lies as it is used, and
+        is not put in order on the host, which would take longer than all else.
+        """
         xp = array_namespace(affinities)
         components = xp.astype(self.components, affinities.dtype, copy=False)
-        return xp.matrix_transpose(affinities @ components)
+        if is_numpy_array(affinities):
+            return xp.matrix_transpose(affinities @ components)
+        return xp.matmul(components.T, xp.matrix_transpose(affinities))
 
     def gains(self, values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """What measurements add to the evidence, which also learns from them.
