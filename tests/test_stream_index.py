@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits import stream_index
+from streambits import index_folder, stream_index
 from streambits.errors import InputError, StorageError
 from streambits.journal import Journal, JournalReader, Record
 from streambits.stream_index import StreamIndex
 
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-KILLS, SECONDS = (100, 300) if SLOW else (5, 3)
+KILLS, SECONDS = (100, 300) if SLOW else (3, 2)
 SMALL = {"bits": 16, "n_landmarks": 30}  # 300 rows wait for landmarks
 KINDS = {
     "plain": {**SMALL, "epochs": 700},
@@ -74,7 +74,7 @@ def changes(count, texts=False, seed=0, width=6):
 def test_reopened_at_any_time_it_is_as_if_it_had_never_stopped(
     kind, keep_rows, contents, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stream_index, "JOURNALLED", 20_000)
+    monkeypatch.setattr(index_folder, "JOURNALLED", 20_000)
     monkeypatch.setattr(stream_index, "AGAIN", 256)
     alone = StreamIndex(**KINDS[kind], keep_rows=keep_rows)
     held = StreamIndex.open(tmp_path / "a", **KINDS[kind], keep_rows=keep_rows)
@@ -292,8 +292,8 @@ WRITER = """
 import sys, threading
 sys.path.insert(0, sys.argv[3])
 import numpy as np
-from streambits import stream_index
-stream_index.JOURNALLED = 30_000
+from streambits import index_folder, stream_index
+index_folder.JOURNALLED = 30_000
 settings = {"bits": 16, "n_landmarks": 30, "refine": 4, "keep_rows": True}
 index = stream_index.StreamIndex.open(sys.argv[1], **settings)
 lock = threading.Lock()
@@ -385,7 +385,7 @@ from streambits.stream_index import StreamIndex
 index, queries = StreamIndex.open(sys.argv[1], read_only=True), np.load(sys.argv[2])
 end = time.monotonic() + float(sys.argv[3])
 number = 0
-while time.monotonic() < end:
+while time.monotonic() < end or number < 40:  # however slow the machine is
     query = number % len(queries)
     with index._changes:
         index._follow()
@@ -443,5 +443,5 @@ def test_readers_answer_as_brute_force_over_a_committed_state(mixture, tmp_path)
         far = dict(zip(state, (held != asked[query]).sum(axis=1).tolist()))
         assert distances == sorted(far.values())[:5]
         assert [far[i] for i in ids] == distances
-    assert len(answers) > 20
-    assert len({json.loads(line)[1] for line in answers}) > 5
+    assert len(answers) >= 80
+    assert len({json.loads(line)[1] for line in answers}) > 3

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, wraps
-from threading import RLock, local
+from threading import Condition, RLock, get_ident, local
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from weakref import WeakSet
 
@@ -84,6 +84,54 @@ class ForkSafeLock:
             self._lock.release()
         else:
             self._lock, self.abandoned = RLock(), True
+
+
+class Gate:
+    """Many read, or one changes; who waits to change goes first.
+
+    Examples
+    --------
+    >>> gate = Gate()
+    >>> with gate.reading(), gate.reading():
+    ...     pass
+    >>> with gate.changing():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._condition = Condition()
+        self._readers = self._waiting = 0
+        self._changer: int | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read with others, while nobody changes anything."""
+        with self._condition:
+            while self._changer not in (None, get_ident()) or self._waiting:
+                self._condition.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._readers -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change something, alone."""
+        with self._condition:
+            self._waiting += 1
+            while self._readers or self._changer is not None:
+                self._condition.wait()
+            self._waiting -= 1
+            self._changer = get_ident()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._changer = None
+                self._condition.notify_all()
 
 
 class cached(Generic[T, R]):  # noqa: N801 - used as a decorator

@@ -5,7 +5,7 @@ import shutil
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from streambits import storage
 from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, blocks, to_numpy
-from streambits._files import make_folder, replacing, sync_folder
-from streambits._locks import Lock
+from streambits._files import make_folder
+from streambits._threads import Gate
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError, ReachWarning, StorageError
@@ -24,7 +24,8 @@ from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
 from streambits.index.snapshot import default_candidates
-from streambits.journal import Journal, JournalReader, Record
+from streambits.index_folder import CURRENT, ROWS, IndexFolder, check_empty
+from streambits.journal import Record
 from streambits.live_recall import (
     QUERIES,
     STEP,
@@ -43,10 +44,7 @@ from streambits.model.learner import Learner
 from streambits.online import OnlineEncoder
 from streambits.row_store import RowStore
 
-FORMAT = 1
-CURRENT, LOCK, ROWS = "current.json", "lock", "rows"
 LEARNER, CODERS, INDEX, STATE = "learner", "coders", "index", "state"  # files of a snapshot
-JOURNALLED = 1 << 26  # bytes of a journal, at least, after which a snapshot is due
 AGAIN = 4096  # rows of epochs that are over that are encoded again at a time
 DEAD = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
 
@@ -123,7 +121,7 @@ class StreamIndex:
         self.settings = (_settings(more) if settings is None else settings).checked()
         self.keep_rows = bool(keep_rows)
         self._begin()
-        self._folder: _Folder | None = None
+        self._folder: IndexFolder | None = None
 
     def _begin(self) -> None:
         """Hold nothing."""
@@ -138,7 +136,7 @@ class StreamIndex:
         self._next = 0
         self._rows: RowStore | None = RowStore() if self.keep_rows else None
         self._sample: LiveSample | None = None  # where rows are not kept
-        self._changes, self._gate = threading.RLock(), _Gate()
+        self._changes, self._gate = threading.RLock(), Gate()
         self._broken = False
 
     # In a folder
@@ -179,7 +177,7 @@ class StreamIndex:
         path = Path(folder)
         if not read_only and not (path / CURRENT).exists():
             return cls._made(path, cls(settings, keep_rows=keep_rows, **more))
-        place = _Folder(path, writes=not read_only)
+        place = IndexFolder(path, writes=not read_only)
         try:
             self = cls._loaded(place)
             wanted = {} if settings is None else settings.plain()
@@ -191,13 +189,13 @@ class StreamIndex:
 
     @classmethod
     def _made(cls, path: Path, self: Self) -> Self:
-        _check_empty(path)
-        self._folder = _Folder.new(path)
+        check_empty(path)
+        self._folder = IndexFolder.new(path)
         self._snapshot()
         return self
 
     @classmethod
-    def _loaded(cls, place: "_Folder") -> Self:
+    def _loaded(cls, place: "IndexFolder") -> Self:
         """The last snapshot, and what the journal says since."""
         for _ in range(3):  # a writer may exchange the files meanwhile
             current = place.current()
@@ -215,7 +213,7 @@ class StreamIndex:
         return self
 
     @classmethod
-    def _from_snapshot(cls, place: "_Folder", current: dict[str, Any]) -> Self:
+    def _from_snapshot(cls, place: "IndexFolder", current: dict[str, Any]) -> Self:
         folder = place.path / current["snapshot"]
         held = storage.load(folder / f"{STATE}.safetensors").held
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
@@ -264,10 +262,10 @@ class StreamIndex:
             If there is something in the folder, or it cannot be written.
         """
         path = Path(folder)
-        _check_empty(path)
+        check_empty(path)
         with self._changes:
             self._follow()
-            place = _Folder.new(path)
+            place = IndexFolder.new(path)
             try:
                 self._write_snapshot(place, compact=True)
             finally:
@@ -869,7 +867,7 @@ class StreamIndex:
         assert self._folder is not None
         self._write_snapshot(self._folder, compact=compact)
 
-    def _write_snapshot(self, place: "_Folder", *, compact: bool) -> None:
+    def _write_snapshot(self, place: "IndexFolder", *, compact: bool) -> None:
         """Write all that is held, then make it the folder's current state."""
         rows = self._rows
         name = f"snapshot-{place.sequence:012}"
@@ -935,187 +933,12 @@ class _Held:
 storage.register(_Held, model=True)
 
 
-class _Folder:
-    """The folder of an index: the files of its current state, and the journal since.
-
-    path: Path; writes: whether this process is the one that writes.
-    """
-
-    def __init__(self, path: Path, *, writes: bool) -> None:
-        self.path, self.writes = path, writes
-        self._lock = Lock(path / LOCK, f"writes to the index in {path}", _BUSY) if writes else None
-        self.reader: JournalReader
-        self._journal: Journal | None = None
-        self._current: dict[str, Any] = {}
-
-    @classmethod
-    def new(cls, path: Path) -> Self:
-        make_folder(path)
-        return cls(path, writes=True)
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether there is a journal to write to."""
-        return self._journal is not None
-
-    @property
-    def journal(self) -> Journal:
-        assert self._journal is not None
-        return self._journal
-
-    @property
-    def sequence(self) -> int:
-        """Number of the next change."""
-        return 0 if self._journal is None else self._journal.sequence
-
-    @property
-    def due(self) -> int:
-        """Bytes of the journal after which a snapshot is due: as many as one has."""
-        return max(JOURNALLED, int(self._current["bytes"]))
-
-    def current(self) -> dict[str, Any]:
-        """The names of the files that count."""
-        path = self.path / CURRENT
-        try:
-            found = json.loads(path.read_text())
-        except FileNotFoundError:
-            raise StorageError(f"there is no index in {self.path}") from None
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{path} cannot be read: {error}") from error
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise StorageError(
-                f"{path} is not of format {FORMAT}, which this version of streambits reads"
-            )
-        return found
-
-    def follow(self, current: dict[str, Any]) -> None:
-        """Read the journal of a state from its beginning."""
-        reader = JournalReader(self.path / current["journal"], current["sequence"])
-        if hasattr(self, "reader"):
-            self.reader.close()
-        self.reader, self._current = reader, current
-
-    def moved_on(self) -> bool:
-        """Whether there is a newer state than the one that is followed."""
-        return self.current() != self._current
-
-    def follow_next(self, rows: RowStore | None) -> bool:
-        """Go on with the next journal, if nothing was missed."""
-        current = self.current()
-        kept = rows is None or (rows.path is not None and rows.path.name == current["rows"])
-        if current["sequence"] != self.reader.sequence or not kept:
-            return False
-        try:
-            self.follow(current)
-        except StorageError:
-            return False
-        return True
-
-    def begin_writing(self) -> None:
-        """Go on behind the last whole record."""
-        reader = self.reader
-        self._journal = Journal(reader.path, reader.position, reader.sequence)
-        self._tidy()
-
-    def publish(self, folder: Path, name: str, rows: str | None) -> None:
-        """Make a snapshot the current state, with an empty journal."""
-        if self._lock is not None:
-            self._lock.check()
-        target, sequence = self.path / name, self.sequence
-        journal = self.path / f"journal-{sequence:012}"
-        if target.exists():  # of the same changes, as after `compact`
-            target = self.path / f"{name}-{self._current.get('number', 0) + 1}"
-            journal = self.path / f"{journal.name}-{self._current.get('number', 0) + 1}"
-        sync_folder(folder)
-        folder.rename(target)
-        new = Journal(journal, 0, sequence)
-        size = sum(file.stat().st_size for file in target.iterdir())
-        self._current = {
-            "format": FORMAT,
-            "number": self._current.get("number", 0) + 1,
-            "sequence": sequence,
-            "snapshot": target.name,
-            "journal": journal.name,
-            "rows": rows,
-            "bytes": size,
-        }
-        with replacing(self.path / CURRENT, private=True) as file:
-            file.write(json.dumps(self._current, indent=1).encode() + b"\n")
-        if self._journal is not None:
-            self._journal.close()
-        self._journal = new
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove what no current state needs; readers that have it open can go on reading it."""
-        kept = {self._current[name] for name in ("snapshot", "journal", "rows")}
-        for path in self.path.iterdir():
-            ours = path.name.lstrip(".").startswith(("snapshot-", "journal-", f"{ROWS}-"))
-            if ours and path.name not in kept:
-                with suppress(OSError):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-        if hasattr(self, "reader"):
-            self.reader.close()
-        if self._lock is not None:
-            self._lock.release()
-
-
-_BUSY = "wait until it is done, stop it, or open the index with read_only=True"
-
-
-class _Gate:
-    """Many read, or one changes; who waits to change goes first."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._readers = self._waiting = 0
-        self._changer: int | None = None
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        with self._condition:
-            while self._changer not in (None, threading.get_ident()) or self._waiting:
-                self._condition.wait()
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._readers -= 1
-                self._condition.notify_all()
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        with self._condition:
-            self._waiting += 1
-            while self._readers or self._changer is not None:
-                self._condition.wait()
-            self._waiting -= 1
-            self._changer = threading.get_ident()
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._changer = None
-                self._condition.notify_all()
-
-
 def _settings(more: dict[str, Any]) -> Settings:
     try:
         return Settings(**more)
     except TypeError as error:
         known = ", ".join(sorted(Settings().plain()))
         raise InputError(f"{error}; settings are {known}") from None
-
-
-def _check_empty(path: Path) -> None:
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StorageError(f"{path} is not an empty folder: choose another place for the index")
 
 
 def _named(names: list[Any], like: Ids) -> Ids:

@@ -1,8 +1,14 @@
 """The scripts beside the one table still run, on tiny sizes and without data sets."""
 
+import os
+
 import pytest
 
 from benchmarks import asymmetric, epochs, gpu, jobs, multi_index, search, sketches, timer, trees
+
+LONG = pytest.mark.skipif(
+    not os.environ.get("STREAMBITS_SLOW"), reason="compiles much: STREAMBITS_SLOW=1"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +19,7 @@ def _short(monkeypatch):
         monkeypatch.setattr(module, "ROUNDS", 1)
 
 
+@LONG
 def test_asymmetric(capsys):
     asymmetric.compare("random", 64, *asymmetric.random_codes(64, 2000))
     printed = capsys.readouterr().out
@@ -20,6 +27,7 @@ def test_asymmetric(capsys):
     assert "False" not in printed
 
 
+@LONG
 def test_multi_index(capsys):
     multi_index.case("random", 64, None, 2000)
     printed = capsys.readouterr().out
