@@ -438,7 +438,7 @@ class StreamIndex:
             self.note = record.note
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
-        keys, start = ids, 0
+        start = 0
         if self._online is None:
             start = self._wait(ids, rows)
         if start < len(ids):
@@ -446,8 +446,8 @@ class StreamIndex:
                 self._learn(ids[start:], rows[start:])
         self.columns = rows.shape[1] if len(rows) else self.columns
         self.seen += len(ids)
-        if keys.dtype.kind == "i" and len(keys):
-            self._next = max(self._next, int(keys.max()) + 1)
+        if ids.dtype.kind == "i" and len(ids):
+            self._next = max(self._next, int(ids.max()) + 1)
 
     def _wait(self, ids: Ids, rows: NDArray[Any]) -> int:
         """Let rows wait for landmarks; returns how many do, before the stream begins."""
@@ -905,7 +905,7 @@ class StreamIndex:
             "columns": self.columns,
             "seen": self.seen,
             "removed": self.removed,
-            "note": json.loads(json.dumps(self.note)),
+            "note": self.note,
             "next": self._next,
             "waiting_ids": _ids_state(ids),
             "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
