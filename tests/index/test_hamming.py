@@ -675,6 +675,32 @@ def test_build_makes_tables_before_the_first_search(monkeypatch):
     assert HammingIndex(strategy="multi").build().nbytes == 0
 
 
+@pytest.mark.parametrize("faster", [(True, True), (True, False), (False, True), (False, False)])
+def test_tables_are_tried_for_codes_and_for_real_values_by_themselves(faster, monkeypatch):
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((2000, 64))
+    index, plain = HammingIndex(), HammingIndex(strategy="scan")
+    for one in (index, plain):
+        one.add(Codes.from_bits(values > 0))
+    monkeypatch.setattr(segment, "LEAST_CODES", 1000)
+    monkeypatch.setattr(segment, "TABLES_PAY", 10)
+    for kind, queries in enumerate((Codes.from_bits(values[:20] > 0), values[:20])):
+        times = iter([1.0, 2.0] if faster[kind] else [2.0, 1.0])
+        monkeypatch.setattr(segment, "_seconds", lambda _, times=times: next(times))
+        for _ in range(3):  # tried once
+            assert np.array_equal(index.search(queries, 5).ids, plain.search(queries, 5).ids)
+        assert (index.nbytes > plain.nbytes) == any(faster[: kind + 1])
+    asked = []
+    for name in ("_look_up", "_scan"):
+        monkeypatch.setattr(
+            segment.Segment, name, lambda *_, name=name: asked.append(name) or 1 / 0
+        )
+    for queries in (Codes.from_bits(values[:20] > 0), values[:20]):
+        with pytest.raises(ZeroDivisionError):
+            index.search(queries, 5)
+    assert asked == ["_look_up" if one else "_scan" for one in faster]
+
+
 def test_the_length_of_codes_and_the_number_of_hits_have_defaults():
     index = HammingIndex()
     index.add(Codes.from_bits(np.eye(20, 64)))

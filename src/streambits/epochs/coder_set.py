@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, to_numpy
+from streambits._device import is_device
 from streambits._threads import ordered_map
 from streambits.epochs.calibration import SHARES
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
@@ -26,7 +27,6 @@ FEW = 8  # queries that are not worth threads
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
 RANKING = ("candidates", "metric", "exact")  # options of codes that decode
 AUTO = "auto"
-SCANNED = (AUTO, "scan")  # strategies that do not slow down for real-valued queries
 FOLDER = "epochs"  # beside the file of the coders
 
 
@@ -271,7 +271,7 @@ class CoderSet:
             Whether queries keep their real values, by which a bit counts as much as it is certain:
             they find clearly more of the true neighbours than numbers of bits. Of codes with a
             refinement they find the candidates. "auto": yes, unless `weights` say what bits are
-            worth, or the index has tables or is on a device, which only numbers of bits can use.
+            worth, or the index is on a device, which only numbers of bits can use.
         decode : bool, default True
             Whether codes with a refinement are ranked by what they decode to; otherwise by their
             bits alone, and those of several epochs by distances as they are.
@@ -497,7 +497,7 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
         If `real` is something else.
     """
     if real == AUTO and isinstance(real, str):
-        return weights is None and index.strategy in SCANNED
+        return weights is None and not is_device(index.strategy)
     if not isinstance(real, bool | np.bool_):
         raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
     return bool(real)

@@ -391,7 +391,7 @@ class HammingIndex:
             distances are those of raw rows.
         weights
             (bits,) what a bit that differs costs, 1 by default. Only with codes and without weights
-            are distances whole numbers, and tables used.
+            are distances whole numbers.
         allow
             Ids to choose from; those that are not in the index do not matter.
         scales

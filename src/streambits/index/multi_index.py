@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from streambits._threads import one_blas_thread, ordered_map
 from streambits.index.scan import Alive, Distances, Places, scan_nearest, scan_within
 from streambits.index.store import Words, check_shapes
+from streambits.index.weighted import Weights, weighted_nearest
 from streambits.kernels import multi_index as kernels
+from streambits.kernels.weighted import half_byte_costs
+from streambits.kernels.weighted_tables import nearest_in_tables
 
 BUDGET = 0.5  # of a scan, that a query may cost before it is left to the scan
 SCOUTS = 16  # a 16th of the queries goes first; if most fail, the rest have a 16th of the budget
 BLOCK = 64  # queries that a thread takes at a time
+MOST = 1 << 20  # hits of queries that a thread takes at a time
 ROOM = 16  # more than a 16th of all codes within a radius are left to the scan
 Numbers = NDArray[Any]
 
@@ -134,6 +138,39 @@ class Tables:
             for query, its in zip(left, scanned, strict=True):
                 hits[query] = its
         return hits
+
+    def nearest_weighted(
+        self, words: Words, alive: Alive, end: int, query: tuple[Words, Weights], k: int
+    ) -> tuple[Places, Weights]:
+        """What `weighted_nearest` gives for the signs and the weights of queries."""
+        queries, weights = np.array(query[0], order="C"), np.array(query[1], order="C")
+        budget, shape = int(BUDGET * len(words) * len(self._tables.members)), (len(queries), k)
+        places, distances = np.empty(shape, np.int64), np.empty(shape, np.float64)
+        done = np.empty(len(queries), np.bool_)
+        step = min(BLOCK, max(1, MOST // k))
+
+        def work(some: slice) -> None:
+            table = half_byte_costs(weights[some], queries.shape[1])
+            asked = queries[some], weights[some], table
+            places[some], distances[some], done[some] = nearest_in_tables(
+                self._tables, alive, *asked, k, budget
+            )
+
+        scouts = -(-len(queries) // SCOUTS)
+        work(slice(0, scouts))
+        if np.count_nonzero(done[:scouts]) * 2 < scouts:
+            budget //= SCOUTS
+        with one_blas_thread() as workers:
+            step = max(1, min(step, -(-(len(queries) - scouts) // workers)))
+            starts = range(scouts, len(queries), step)
+            list(ordered_map(work, [slice(i, i + step) for i in starts]))
+        order = np.lexsort((places, distances))
+        places = np.take_along_axis(places, order, 1)
+        distances = np.take_along_axis(distances, order, 1)
+        if not done.all():
+            left = queries[~done], weights[~done]
+            places[~done], distances[~done] = weighted_nearest(words, alive, end, *left, k)
+        return places, distances
 
     def _search(self, alive: Alive, queries: Words, k: int, radius: int) -> tuple[Numbers, Numbers]:
         """The candidates of all queries, and how many each has: -1 if it is left to the scan."""

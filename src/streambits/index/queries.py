@@ -37,6 +37,10 @@ class Query(NamedTuple):
     words: Words
     weights: Weights | None
 
+    def some(self, which: slice | NDArray[np.int64]) -> "Query":
+        """Some of the queries."""
+        return Query(self.words[which], None if self.weights is None else self.weights[which])
+
 
 class RowQuery(NamedTuple):
     """Queries that rank codes of one epoch by what they decode to.
@@ -52,10 +56,7 @@ class RowQuery(NamedTuple):
 
     def some(self, which: slice | NDArray[np.int64]) -> "RowQuery":
         """Some of the queries."""
-        find = self.find
-        if find is not None:
-            weights = None if find.weights is None else find.weights[which]
-            find = Query(find.words[which], weights)
+        find = None if self.find is None else self.find.some(which)
         return self._replace(rows=self.rows[which], find=find)
 
 

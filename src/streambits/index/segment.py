@@ -41,7 +41,8 @@ class Segment:
         self.store, self.bits, self.strategy, self.tables = store, bits, strategy, tables
         self._there: DeviceStore | None = None
         self._scanned = 0  # queries since the codes last changed
-        self._tried = False  # whether tables of these codes proved slower
+        # With weights or without: whether tables proved faster. Those that are there did without.
+        self._faster: dict[bool, bool] = {False: True} if tables else {}
 
     def __len__(self) -> int:
         return len(self.store)
@@ -66,14 +67,20 @@ class Segment:
     ) -> tuple[Places, Any]:
         """The same as places (queries, k) and distances; equal ones by place."""
         k = min(k, len(self))
-        if query.weights is not None:
-            return weighted_nearest(*self._codes, query.words, query.weights, k)
-        if self.there is not None:
+        if self.there is not None and query.weights is None:
             return self.there.nearest(query.words, k, limits)
-        tables = self._tables_for(query.words, k)
-        if tables is None:
+        tables = self._tables_for(query, k)
+        return self._scan(query, k, limits) if tables is None else self._look_up(tables, query, k)
+
+    def _scan(self, query: Query, k: int, limits: Limits | None = None) -> tuple[Places, Any]:
+        if query.weights is None:
             return scan_nearest(*self._codes, query.words, k, limits=limits)
-        return tables.nearest(*self._codes, query.words, k)
+        return weighted_nearest(*self._codes, query.words, query.weights, k)
+
+    def _look_up(self, tables: Tables, query: Query, k: int) -> tuple[Places, Any]:
+        if query.weights is None:
+            return tables.nearest(*self._codes, query.words, k)
+        return tables.nearest_weighted(*self._codes, (query.words, query.weights), k)
 
     @property
     def there(self) -> DeviceStore | None:
@@ -92,13 +99,13 @@ class Segment:
 
     def scan_task(self, queries: Words, k: int) -> ScanTask | None:
         """What is to be scanned for the k nearest; None if it is not scanned here."""
-        if is_device(self.strategy) or self._tables_for(queries, k) is not None:
+        if is_device(self.strategy) or self._tables_for(Query(queries, None), k) is not None:
             return None
         return scan_task(*self._codes, queries, min(k, len(self)))
 
     def within(self, queries: Words, radius: int) -> list[Hits]:
         """For every query all that lie within the radius."""
-        tables = self._tables_for(queries, 1)
+        tables = self._tables_for(Query(queries, None), 1)
         if tables is None:
             found = scan_within(*self._codes, queries, radius)
         else:
@@ -115,7 +122,7 @@ class Segment:
         if store.dead * (SLACK // 4 if tables else SLACK) > store.end:
             return Segment(store.compact(), self.bits, self.strategy)
         rest = Segment(store, self.bits, self.strategy, tables)
-        rest._scanned, rest._tried = self._scanned, self._tried
+        rest._scanned, rest._faster = self._scanned, self._faster
         return rest
 
     def union(self, other: "Segment") -> "Segment":
@@ -130,40 +137,51 @@ class Segment:
 
         With 'auto' some of the codes are the queries on which tables must beat the scan.
         """
+        if self.strategy not in TABLED or not self.bits:  # without bits there is nothing to look up
+            return
         with _building:
+            if self.tables is not None:
+                return
             step = -(-self.store.end // TRIAL)
             some = np.ascontiguousarray(self.store.words[:, : self.store.end : step].T)
-            self._scanned, self._tried = TABLES_PAY, False
-            self._consider(some, min(TRIAL_HITS, len(self)))
+            self._scanned, self._faster = TABLES_PAY, {}
+            self._consider(Query(some, None), min(TRIAL_HITS, len(self)))
 
-    def _tables_for(self, queries: Words, k: int) -> Tables | None:
-        """The tables, or None for a scan: so too while another thread builds the tables."""
-        if self.tables is None and self.strategy in TABLED and _building.acquire(blocking=False):
+    def _tables_for(self, query: Query, k: int) -> Tables | None:
+        """The tables, or None for a scan: so too while another thread builds or tries them."""
+        kind = query.weights is not None
+        if self.strategy not in TABLED or not self.bits:
+            return None
+        if (self.tables is None or kind not in self._faster) and _building.acquire(blocking=False):
             try:
-                self._scanned += len(queries)
-                self._consider(queries, k)
+                self._scanned += len(query.words)
+                self._consider(query, k)
             finally:
                 _building.release()
-        return self.tables
+        return self.tables if self._faster.get(kind) else None
 
-    def _consider(self, queries: Words, k: int) -> None:
-        """Build tables if they are asked for, or if they pay and are faster on these queries."""
-        if self.tables is not None or self.strategy not in TABLED:  # or another thread was faster
-            return
-        if not self.bits:  # there is nothing to look up
-            return
+    def _consider(self, query: Query, k: int) -> None:
+        """Build tables if they are asked for, or if they pay and are faster on such queries.
+
+        Whether they are faster is tried once for queries with weights and once for those without,
+        until the codes change.
+        """
+        kind = query.weights is not None
         if self.strategy == "multi":
-            self.tables = self._built()
+            self.tables = self.tables or self._built()
+            self._faster[kind] = True
+        if kind in self._faster or not len(query.words):
             return
         small = self.store.end < LEAST_CODES or len(self.store.words) > MOST_WORDS
-        if small or self._tried or self._scanned < TABLES_PAY:
+        if self.tables is None and (small or self._scanned < TABLES_PAY):
             return
-        tables, some = self._built(), queries[:TRIAL]
-        if _seconds(lambda: tables.nearest(*self._codes, some, k)) < _seconds(
-            lambda: scan_nearest(*self._codes, some, k)
-        ):
+        tables = self.tables or self._built()
+        some = query.some(slice(TRIAL))
+        self._faster[kind] = _seconds(lambda: self._look_up(tables, some, k)) < _seconds(
+            lambda: self._scan(some, k)
+        )
+        if self._faster[kind]:
             self.tables = tables
-        self._tried = True  # and not again until the codes change
 
     def _built(self) -> Tables:
         return Tables(self.store.words[:, : self.store.end], self.bits)
