@@ -20,6 +20,7 @@ from streambits.kernels.weighted import half_byte_costs
 from streambits.kernels.weighted_tables import nearest_in_tables
 
 BUDGET = 0.5  # of a scan, that a query may cost before it is left to the scan
+FEW = 8  # queries that are not worth another thread
 SCOUTS = 16  # a 16th of the queries goes first; if most fail, the rest have a 16th of the budget
 BLOCK = 64  # queries that a thread takes at a time
 MOST = 1 << 20  # hits of queries that a thread takes at a time
@@ -163,7 +164,11 @@ class Tables:
         with one_blas_thread() as workers:
             step = max(1, min(step, -(-(len(queries) - scouts) // workers)))
             starts = range(scouts, len(queries), step)
-            list(ordered_map(work, [slice(i, i + step) for i in starts]))
+            list(
+                ordered_map(
+                    work, [slice(i, i + step) for i in starts], light=len(starts) * step < FEW
+                )
+            )
         order = np.lexsort((places, distances))
         places = np.take_along_axis(places, order, 1)
         distances = np.take_along_axis(distances, order, 1)

@@ -14,13 +14,16 @@ import mimetypes
 import re
 import tempfile
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streambits import storage
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError, MissingExtraError, StorageError, StreambitsError
+from streambits.index import Hits
 from streambits.service import panels
 from streambits.service.live import BY, BusyError, Query, Service, UnavailableError
 
@@ -99,7 +102,7 @@ def create_app(
     hosts: tuple[str, ...] = (),
     address: str = "http://127.0.0.1",
     page: Path = PAGE,
-) -> FastAPI:
+) -> "Guard":
     """Build the application.
 
     Parameters
@@ -119,7 +122,8 @@ def create_app(
 
     Returns
     -------
-    FastAPI
+    Guard
+        An ASGI application: FastAPI's, with a guard around it.
     """
     api = FastAPI(
         title="streambits",
@@ -143,13 +147,12 @@ def create_app(
         )
     for kind in KNOWN:
         api.add_exception_handler(kind, _refusal)
-    guard: Any = _Guard
+    api.add_exception_handler(Exception, _fault)
     direct = {("POST", "/v1/search"): ends.search, ("POST", "/v1/rows"): ends.add}
-    api.add_middleware(guard, hosts=hosts, seconds=ends.limits.seconds, direct=direct)
     document = api.openapi()
     bearer = {"bearer": {"type": "http", "scheme": "bearer"}}
     document.setdefault("components", {})["securitySchemes"] = bearer
-    return api
+    return Guard(api, hosts=hosts, seconds=ends.limits.seconds, direct=direct)
 
 
 # Errors
@@ -166,6 +169,12 @@ def _refusal(request: Request, error: Exception) -> Response:
         text = "the request cannot be read"
     body = bodies.to_json({"error": text.encode("utf-8", "replace").decode()})
     return Response(body, status, headers, bodies.JSON)
+
+
+def _fault(request: Request, error: Exception) -> Response:
+    """What is answered where nothing is known about an error."""
+    logger.error("a request failed", exc_info=error)
+    return _refusal(request, RefusedError(500, "this is a fault of streambits"))
 
 
 def _status(error: Exception) -> tuple[int, dict[str, str]]:
@@ -188,7 +197,7 @@ def _status(error: Exception) -> tuple[int, dict[str, str]]:
     return next((status for kind, status in by_kind if isinstance(error, kind)), 409), {}
 
 
-class _Guard:
+class Guard:
     """Around everything: headers, the name of the host, slow readers, and faults of ours.
 
     direct: endpoints that are called from here. What FastAPI does for a request takes longer than
@@ -211,29 +220,34 @@ class _Guard:
             return
         begun = False
 
-        async def guarded(message: MutableMapping[str, Any]) -> None:
+        async def headed(message: MutableMapping[str, Any]) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
                 message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
             async with asyncio.timeout(self.seconds):  # or a client that does not read holds it
-                await send(message)
+                await headed(message)
 
         try:
             self._check_host(scope)
             endpoint = self.direct.get((scope["method"], scope["path"]))
-            answer = self.app if endpoint is None else await _answered(endpoint, scope, receive)
-            await answer(scope, receive, guarded)
+            if endpoint is None:
+                await self.app(scope, receive, guarded)
+            else:
+                answer = await _answered(endpoint, scope, receive)
+                async with asyncio.timeout(self.seconds):
+                    await answer(scope, receive, headed)
         except (ClientDisconnect, TimeoutError):
             return
         except Exception as error:
-            known = isinstance(error, RefusedError)
-            if not known:
-                logger.exception("a request failed")
             if begun:
                 raise
-            reason = error if known else RefusedError(500, "this is a fault of streambits")
-            await _refusal(Request(scope), reason)(scope, receive, guarded)
+            known = isinstance(error, RefusedError)
+            answer = (_refusal if known else _fault)(Request(scope), error)
+            await answer(scope, receive, guarded)
 
     def _check_host(self, scope: Scope) -> None:
         if self.hosts and _host(scope) not in self.hosts:
@@ -258,6 +272,55 @@ def _host(scope: Scope) -> str:
     return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
 
 
+class _Answers:
+    """Hits on their way from the threads that search to the event loop, which is woken once for all
+    that are ready; to wake it for each costs more than a search of few codes.
+    """
+
+    def __init__(self) -> None:
+        self._ready: deque[tuple[asyncio.Future[Hits], Hits | BaseException]] = deque()
+        self._woken = False
+
+    async def search(self, service: Service, query: Query) -> Hits:
+        """Ask the service, and wait."""
+        promise = _Promised(asyncio.get_running_loop(), self)
+        service.ask(query, promise)
+        return await promise.future
+
+    def put(self, promise: "_Promised", found: Hits | BaseException) -> None:
+        """Take an answer, in any thread."""
+        self._ready.append((promise.future, found))
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                promise.loop.call_soon_threadsafe(self._hand_out)
+
+    def _hand_out(self) -> None:
+        self._woken = False  # before the answers: what comes from now on wakes the loop again
+        while self._ready:
+            future, found = self._ready.popleft()
+            if future.done():
+                continue  # the client has gone
+            if isinstance(found, BaseException):
+                future.set_exception(found)
+            else:
+                future.set_result(found)
+
+
+class _Promised:
+    """Who waits in the event loop for hits."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, answers: _Answers) -> None:
+        self.loop, self._answers = loop, answers
+        self.future: asyncio.Future[Hits] = loop.create_future()
+
+    def set_result(self, result: Hits) -> None:
+        self._answers.put(self, result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        self._answers.put(self, exception)
+
+
 # Endpoints
 
 
@@ -270,6 +333,7 @@ class _Endpoints:
         self.service, self.limits, self.page = service, limits, page
         self._token = token.encode()
         self._reading = self._listening = 0  # bytes, and listeners
+        self._answers = _Answers()
         folder = service.folder or "FOLDER"
         self._reencode = (
             f'curl -X POST -H "Authorization: Bearer $(cat {folder}/token)" '
@@ -351,7 +415,7 @@ class _Endpoints:
     async def search(self, request: Request) -> Response:
         """Find the nearest rows of rows, or of ids."""
         query = await self._parsed(request, self._query)
-        hits = await asyncio.wrap_future(self.service.search(query))
+        hits = await self._answers.search(self.service, query)
         if bodies.wants_arrow(request.headers.get("accept")):
             return Response(bodies.hits_as_arrow(hits), media_type=bodies.ARROW)
         return Response(bodies.hits_as_json(hits), media_type=bodies.JSON)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,17 @@ class Query(NamedTuple):
         return (self.k, self.by == "hamming", self.candidates, self.rows.shape[1], self.rows.dtype)
 
 
-Asked = queue.Queue[tuple[Query, "Future[Hits]"] | None]
+class Promise(Protocol):
+    """Whoever waits for hits; a `Future` is one."""
+
+    def set_result(self, result: Hits) -> None:
+        """Take the hits."""
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Take the reason why there are none."""
+
+
+Asked = queue.Queue[tuple[Query, Promise] | None]
 
 
 class Service:
@@ -398,6 +408,11 @@ class Service:
             If too many searches wait.
         """
         done: Future[Hits] = Future()
+        self.ask(query, done)
+        return done
+
+    def ask(self, query: Query, done: Promise) -> None:
+        """Do what `search` does, and tell `done`, in the thread that has searched."""
         small = query.key is not None and len(query.rows) <= TOGETHER
         way = self._asked if small else self._asked_much
         with self._entry:
@@ -407,11 +422,10 @@ class Service:
                 way.put_nowait((query, done))
             except queue.Full:
                 raise BusyError(f"{way.qsize()} searches wait: ask again later") from None
-        return done
 
     def _search_all(self, way: "Asked") -> None:
         """Answer searches, those that wait and are alike together, until None comes."""
-        held: tuple[Query, Future[Hits]] | None = None
+        held: tuple[Query, Promise] | None = None
         while True:
             asked = held or way.get()
             held = None
@@ -433,7 +447,7 @@ class Service:
                 count += len(more[0].rows)
             self._answer(together)
 
-    def _answer(self, together: list[tuple[Query, "Future[Hits]"]]) -> None:
+    def _answer(self, together: list[tuple[Query, Promise]]) -> None:
         query, done = together[0]
         try:
             if len(together) > 1:

@@ -164,6 +164,7 @@ def _config(app: Any) -> uvicorn.Config:
         log_config=None,
         log_level="error",
         access_log=False,
+        proxy_headers=False,  # nothing here depends on who asks
         server_header=False,
         timeout_keep_alive=IDLE,
         limit_concurrency=CONNECTIONS,
