@@ -8,7 +8,7 @@ after a worker has died, and the end is the same to the byte.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,8 @@ except ImportError:
 
 SOON = 10  # priority of merges before partitions: shards do not pile up
 WAIT = 30.0  # seconds for a first worker to come
-LOST = (CommClosedError, CancelledError, TimeoutError, OSError)
+CLOSED = getattr(distributed.client, "ClosedClientError", CommClosedError)  # older ones have none
+LOST = (CommClosedError, CancelledError, TimeoutError, OSError, CLOSED)
 VERSION = "__import__('streambits').__version__"
 
 
@@ -117,7 +118,8 @@ class DaskEngine:
         try:
             yield futures
         except BaseException:
-            self._client.cancel([common, *futures], force=True)
+            with suppress(Exception):  # there may be nobody who could be told
+                self._client.cancel([common, *futures], force=True)
             raise
 
     def _submit(self, work: Any, common: Any, item: Any, key: tuple[str, int]) -> Any:
@@ -251,7 +253,7 @@ def local_cluster(workers: int) -> Iterator[distributed.Client]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=50,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -357,7 +359,7 @@ def learn(
     --------
     >>> import dask.array as da, distributed, numpy as np, streambits as sb
     >>> rows = np.random.default_rng(0).random((4000, 8), dtype=np.float32)
-    >>> with distributed.Client(processes=False, dashboard_address=None) as client:
+    >>> with distributed.Client(processes=False, dashboard_address=":0") as client:
     ...     learner = learn(client, da.from_array(rows, (1000, 8)), sb.Settings(bits=16))
     >>> learner.seen
     4000
