@@ -134,7 +134,9 @@ def test_rows_that_are_here_need_no_cluster(cluster, mixture):
 
 
 def test_no_scheduler_at_the_address():
-    with pytest.raises(UnreachableError, match="no Dask scheduler answers at tcp://127.0.0.1:9 "):
+    with pytest.raises(
+        UnreachableError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9 "
+    ):
         engine.connect("tcp://127.0.0.1:9", timeout=0.3)
     with pytest.raises(UnreachableError, match="no Dask scheduler answers at nonsense://x"):
         engine.connect("nonsense://x", timeout=0.3)
@@ -157,9 +159,11 @@ def test_a_worker_without_this_version_is_named(installed, complaint, tmp_path):
             [*command, *more], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            with distributed.Client(there, set_as_default=False) as client:
-                with pytest.raises(InputError, match=f"the worker tcp://.*{complaint}"):
-                    engine.DaskEngine(client)
+            with (
+                distributed.Client(there, set_as_default=False) as client,
+                pytest.raises(InputError, match=f"the worker tcp://.*{complaint}"),
+            ):
+                engine.DaskEngine(client)
         finally:
             worker.kill()
             worker.wait()
@@ -196,12 +200,12 @@ def test_a_cluster_that_goes_away_is_named_and_what_is_done_is_kept(files, mixtu
 
 def test_a_partition_that_kills_its_workers_is_named(cluster, files, mixture):
     partitions = partition_files(files(mixture(100), 2))
-    with pytest.raises(UnreachableError, match=r"partition 1 \(.*part001.npy\): 4 workers have"):
-        with engine.DaskEngine(cluster)._errors(partitions):
-            raise KilledWorker(("streambits-learn-1", 1), "tcp://127.0.0.1:1", 3)
-    with pytest.raises(InputError, match="no module numba: install streambits"):
-        with engine.DaskEngine(cluster)._errors():
-            raise ModuleNotFoundError("no", name="numba")
+    found = engine.DaskEngine(cluster)
+    complaint = r"partition 1 \(.*part001.npy\): 4 workers have"
+    with pytest.raises(UnreachableError, match=complaint), found._errors(partitions):
+        raise KilledWorker(("streambits-learn-1", 1), "tcp://127.0.0.1:1", 3)
+    with pytest.raises(InputError, match="no module numba: install streambits"), found._errors():
+        raise ModuleNotFoundError("no", name="numba")
 
 
 def test_what_fails_leaves_no_tasks_behind(cluster, files, mixture, tmp_path):

@@ -81,7 +81,7 @@ def test_no_files_and_no_format_are_refused(tmp_path):
     with pytest.raises(StorageError, match="no file matches"):
         partition_files(str(tmp_path / "*.npy"))
     (tmp_path / "a.dat").write_bytes(b"")
-    with pytest.raises(InputError, match="format of .*a.dat"):
+    with pytest.raises(InputError, match=r"format of .*a.dat"):
         partition_files(tmp_path / "a.dat")
 
 
@@ -142,7 +142,7 @@ def test_ids_of_two_kinds_are_refused(tmp_path, mixture):
     table(tmp_path / "a.parquet", mixture(10), np.arange(10))
     table(tmp_path / "b.parquet", mixture(10), [f"t{i}" for i in range(10)])
     first, second = map(survey, partition_files(tmp_path, ids="id"))
-    with pytest.raises(InputError, match="texts, and partition 0 .* whole numbers"):
+    with pytest.raises(InputError, match=r"texts, and partition 0 .* whole numbers"):
         first.merge(second)
 
 

@@ -193,7 +193,7 @@ def test_a_job_goes_on_with_what_it_had(tmp_path, mixture, files, content):
         LocalEngine(),
         first,
         start,
-        on_done=lambda *more: done.append(
+        on_done=lambda *_: done.append(
             {path: path.stat().st_mtime_ns for path in (tmp_path / "other/shards").iterdir()}
         ),
     )

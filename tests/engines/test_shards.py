@@ -94,7 +94,7 @@ def merged(shards, order):
 
 @given(order=st.lists(st.integers(0, 4), max_size=12), end=st.permutations(range(5)))
 def test_shards_give_the_same_bits_in_any_order_and_with_repetitions(shards, order, end):
-    learner, rows, parts = shards
+    _, rows, parts = shards
     found = merged(parts, [*order, *end])
     assert to_bytes(found) == to_bytes(merged(parts, range(5)))
     assert found.learner.seen == len(rows)
