@@ -6,6 +6,7 @@ two are merged. Rows never travel. Every task depends on its arguments alone, so
 after a worker has died, and the end is the same to the byte.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -38,6 +39,7 @@ except ImportError:
 
 SOON = 10  # priority of merges before partitions: shards do not pile up
 WAIT = 30.0  # seconds for a first worker to come
+TICK = 0.02  # seconds between two looks at what is done
 CLOSED = getattr(distributed.client, "ClosedClientError", CommClosedError)  # older ones have none
 LOST = (CommClosedError, CancelledError, TimeoutError, OSError, CLOSED)
 VERSION = "__import__('streambits').__version__"
@@ -53,7 +55,8 @@ class DaskEngine:
     Raises
     ------
     UnreachableError
-        If there is no worker, or the scheduler does not answer.
+        If there is no worker, or the scheduler does not answer; also later, if all workers are gone
+        and none comes for a minute.
     InputError
         If a worker has not this version of streambits; the message names it.
 
@@ -99,7 +102,8 @@ class DaskEngine:
             for done, future in enumerate(self._completed(futures)):
                 future.result() if future.status != "finished" else None  # raises what it raised
                 on_done("", done + 1, len(items))
-            result: bytes = whole.result()
+            (last,) = self._completed([whole])
+            result: bytes = last.result()
             return result
 
     @contextmanager
@@ -135,9 +139,16 @@ class DaskEngine:
         """The futures as they are done; they are let go, so that their results may be, too."""
         waiting = distributed.as_completed(futures, loop=self._client.loop)
         futures.clear()
-        for future in waiting:
-            yield future
-            del future
+        since = time.monotonic()
+        while not waiting.is_empty():
+            if waiting.has_ready():
+                yield next(waiting)
+                since = time.monotonic()
+            elif time.monotonic() - since < WAIT:
+                time.sleep(TICK)
+            else:  # Dask itself would wait for ever
+                self._client.wait_for_workers(1, timeout=WAIT)
+                since = time.monotonic()
 
     def _check_workers(self) -> None:
         self._client.wait_for_workers(1, timeout=WAIT)
