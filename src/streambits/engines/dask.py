@@ -151,19 +151,32 @@ class DaskEngine:
                 since = time.monotonic()
 
     def _check_workers(self) -> None:
+        """All workers, and the scheduler, which reads tasks, must have this version."""
         self._client.wait_for_workers(1, timeout=WAIT)
+        self._check_version(f"the scheduler {self.address}", self._on_scheduler())
         found = self._client.run(eval, VERSION, on_error="return")
         for address, version in sorted(found.items()):
-            if isinstance(version, BaseException):
-                raise InputError(
-                    f"the worker {address} cannot import streambits ({version}): install "
-                    f"streambits {streambits.__version__} there"
-                )
-            if version != streambits.__version__:
-                raise InputError(
-                    f"the worker {address} has streambits {version}, and this process "
-                    f"{streambits.__version__}: install the same version everywhere"
-                )
+            if not isinstance(version, OSError):  # it has died meanwhile, and others go on
+                self._check_version(f"the worker {address}", version)
+
+    def _on_scheduler(self) -> Any:
+        try:
+            return self._client.run_on_scheduler(eval, VERSION)
+        except ImportError as error:
+            return error
+
+    @staticmethod
+    def _check_version(who: str, version: Any) -> None:
+        ours = streambits.__version__
+        if isinstance(version, BaseException):
+            raise InputError(
+                f"{who} cannot import streambits ({version}): install streambits {ours} there"
+            )
+        if version != ours:
+            raise InputError(
+                f"{who} has streambits {version}, and this process {ours}: install the same "
+                f"version everywhere"
+            )
 
     @contextmanager
     def _errors(self, items: Sequence[Any] = ()) -> Iterator[None]:
