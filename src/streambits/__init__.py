@@ -20,7 +20,7 @@ from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
 from streambits.scoring import Asymmetric
-from streambits.storage import load, save
+from streambits.storage import from_bytes, load, save, to_bytes
 from streambits.stream_index import StreamIndex
 from streambits.tune import tune
 
@@ -52,6 +52,7 @@ __all__ = [
     "errors",
     "evaluate",
     "features",
+    "from_bytes",
     "load",
     "methods",
     "open",
@@ -62,6 +63,7 @@ __all__ = [
     "save",
     "sketches",
     "ssbc",
+    "to_bytes",
     "tune",
 ]
 

@@ -50,10 +50,14 @@ class MissingExtraError(StreambitsError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
+        self._arguments = package, extra
         super().__init__(
             f"this needs the package '{package}', which is not installed: "
             f"pip install 'streambits[{extra}]'"
         )
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        return type(self), self._arguments  # or it could not come from another process
 
 
 class ReachWarning(UserWarning):

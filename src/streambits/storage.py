@@ -13,11 +13,13 @@ afterwards stays in memory until it is saved again.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -145,6 +147,88 @@ def save(model: Any, path: str | Path, *, private: bool = False) -> None:
     is hashed once and written once; memory is that of `model.state()`, a copy of a learner, but not
     of an index.
     """
+    with _pieces(model) as pieces, replacing(Path(path), private=private) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def to_bytes(model: Any) -> bytes:
+    """Return what `save` writes to a file, to send a model to another process or machine.
+
+    Parameters
+    ----------
+    model : Learner, Coder, CoderSet, Epoch or HammingIndex
+        Or of a class that was registered with `model=True`. Of a `CoderSet`, epochs that are in
+        files stay there: it is saved with its folder instead.
+
+    Returns
+    -------
+    bytes
+        For `from_bytes`: arrays and a manifest with their digests, no pickle. They contain raw rows
+        wherever the file of the model does.
+
+    Raises
+    ------
+    InputError
+        If the model is something else.
+    StorageError
+        If a part cannot be saved.
+
+    Examples
+    --------
+    >>> from streambits.methods import ssbc
+    >>> rows = np.random.default_rng(0).random((500, 8), dtype=np.float32)
+    >>> learner = ssbc(rows[:50], bits=16)
+    >>> shards = [to_bytes(learner.shard().learn(part)) for part in (rows[:200], rows[200:])]
+    >>> for shard in shards:
+    ...     learner = learner.merge(from_bytes(shard))
+    >>> learner.seen
+    500
+    """
+    with _pieces(model) as pieces:
+        return b"".join(pieces)
+
+
+def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes") -> Any:
+    """Return the model that `to_bytes` was given, or that a file holds.
+
+    Parameters
+    ----------
+    data : bytes
+        All of it is checked against its digests.
+    name : str
+        What to call it in messages.
+
+    Returns
+    -------
+    Learner, Coder, CoderSet, Epoch or HammingIndex
+        In memory of its own.
+
+    Raises
+    ------
+    StorageError
+        If the bytes are damaged, of another version, or something else.
+
+    Examples
+    --------
+    >>> from_bytes(b"rubbish")
+    Traceback (most recent call last):
+    ...
+    streambits.errors.StorageError: the bytes is cut off or not a streambits file: save the ...
+    """
+    path, file = Path(name), io.BytesIO(data)
+    head = _read_head(file, path)
+    arrays = _read(file, head.arrays, head.start)
+    _check_arrays(arrays, head.arrays, path)
+    model = _built(head.model, arrays, path)
+    if isinstance(model, HammingIndex):
+        _verify(model, {}, {}, path)
+    return model
+
+
+@contextmanager
+def _pieces(model: Any) -> Iterator[Iterator[bytes | memoryview]]:
+    """The contents of a file, the head first; inside, arrays that a model shares stay as is."""
     if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
     with _held(model):
@@ -153,10 +237,7 @@ def save(model: Any, path: str | Path, *, private: bool = False) -> None:
         ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
         entries = {name: _entry(name, array) for name, array in ordered.items()}
         manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
-        with replacing(Path(path), private=private) as file:
-            file.write(_head(manifest, entries))
-            for array in ordered.values():
-                file.write(_bytes(array))
+        yield chain([_head(manifest, entries)], map(_bytes, ordered.values()))
 
 
 def load(path: str | Path) -> Any:
@@ -315,7 +396,8 @@ class _Head(NamedTuple):
 
 def _read_head(file: BinaryIO, path: Path) -> _Head:
     """Everything before the arrays, checked."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     length = file.read(8)
     start = 8 + int.from_bytes(length, "little")
     if not 8 < start <= size:

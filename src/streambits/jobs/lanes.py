@@ -27,6 +27,7 @@ from streambits.model.learner import Learner
 from streambits.storage import load, save
 
 EVERY = CHUNK // SAMPLED  # of the rows is measured
+LANE_BITS = 20  # of the number of a shard; those above are the round
 Rows = NDArray[Any]
 
 
@@ -99,7 +100,8 @@ class Lane:
         """The lane as it was when a round began."""
         last = now.shards.get(str(number), 0)
         if last < now.base:
-            return cls(number, models.base.shard(), CoderSet(seed=number + 1))
+            partition = (now.base << LANE_BITS) + number  # of no other lane, in no other epoch
+            return cls(number, models.base.shard(partition), CoderSet(seed=number + 1))
         held = load_shard(folder.group.shard(last, number))
         found = held.models
         return cls(number, found["shard"], found["coders"], found["waiting"], held.offset)

@@ -205,16 +205,18 @@ class Learner:
             size = max(BLOCK, 1 << (rows.bit_length() - 1))
         return Blocks(size, self.features.inputs, self.features.like)
 
-    def _empty_sample(self, size: int) -> Reservoir:
+    def _empty_sample(self, size: int, partition: int | None = None) -> Reservoir:
         inputs, half_life = self.features.inputs, self._sketch.half_life
         seed = [self.seed, 1]  # not the keys that drew the landmarks
+        if partition is not None:
+            seed.append(partition + 1)  # NumPy adds zeros: one more would be no other seed
         return Reservoir(
             size,
             self.features.like,
             inputs=inputs,
             half_life=half_life,
             seed=seed,
-            by_first_row=True,
+            by_first_row=partition is None,
         )
 
     # Learning
@@ -777,12 +779,24 @@ class Learner:
         """Number of rows that the monitor keeps to draw landmarks from; 0 without one."""
         return self._monitor.recent if self._monitor else 0
 
-    def shard(self) -> "Learner":
+    def shard(self, partition: int | None = None) -> "Learner":
         """Return a learner like this one that has seen nothing, to be merged with it.
 
         It never begins an epoch of its own: landmarks of its own would not merge.
+
+        Parameters
+        ----------
+        partition : int, optional
+            Number of the part of the data that it will learn. The sample then draws its keys from
+            the seed, this number and the place of a row in its part, so no two shards draw the same
+            positions, whatever their rows are, and one that is learned again is the same. By
+            default the first row is a part of the seed instead.
         """
-        return Learner.from_state(self.fresh().state() | {"monitor": None})
+        state = self.fresh().state() | {"monitor": None}
+        if partition is not None:
+            number = as_count(partition, "partition", least=0)
+            state["sample"] = self._empty_sample(self._sample.size, number)
+        return Learner.from_state(state)
 
     @alone
     def state(self) -> dict[str, Any]:

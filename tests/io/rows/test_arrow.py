@@ -153,11 +153,11 @@ def test_going_on_reads_no_row_group_before(tmp_path, monkeypatch):
     read = []
     inner = module._row_groups
 
-    def watched(file, names, row, most):
+    def watched(file, names, row, most, end):
         groups = []
         file = Watched(file, groups)
         read.append(groups)
-        return inner(file, names, row, most)
+        return inner(file, names, row, most, end)
 
     monkeypatch.setattr(module, "_row_groups", watched)
     (chunk,) = open_source(str(path)).read({"file": 0, "count": 85, "row": 85})

@@ -17,7 +17,7 @@ from streambits.io.rows.npy import Npy, Npz
 from streambits.io.rows.vecs import ByteVecs, Vecs
 from streambits.io.urls import is_url, shown
 
-__all__ = ["BROKERS", "FORMATS", "open_source"]
+__all__ = ["BROKERS", "FORMATS", "format_of", "open_source"]
 
 BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
 
@@ -51,6 +51,7 @@ def open_source(
     keep: Sequence[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
     rows: int | None = None,
+    groups: tuple[int, int] | None = None,
     follow: bool = False,
     idle: float | None = None,
     retry_seconds: float | None = None,
@@ -84,6 +85,8 @@ def open_source(
         brokers json, the default, or f4.
     rows
         Rows per batch, at most; by default 8,192 of a file and 1,024 of a broker.
+    groups
+        Of Parquet files: the first row group to read, and the one to stop before. By default all.
     follow
         Of a broker: wait for more messages without end.
     idle
@@ -145,11 +148,13 @@ def open_source(
     read_options = _read_options(columns, ids, removed, _names(keep))
     if rows is not None:
         read_options = read_options._replace(rows=as_count(rows, "rows"))
+    if groups is not None:
+        read_options = read_options._replace(groups=groups)
     if format is not None:
         as_choice(format, "format", tuple(FORMATS))
     if "-" in listed:
         return _open_standard_input(listed, format or "csv", read_options)
-    names = [n for path in listed for n in expand(path, lambda n: bool(format or _format_of(n)))]
+    names = [n for path in listed for n in expand(path, lambda n: bool(format or format_of(n)))]
     readers = [_reader(name, format, read_options) for name in names]
     return FileSource(readers, read_options, format, listed[0], accept_changes=accept_changes)
 
@@ -194,7 +199,7 @@ def _open_standard_input(paths: list[str], format: str, options: ReadOptions) ->
 
 
 def _reader(name: str, format: str | None, options: ReadOptions) -> FileReader:  # noqa: A002
-    found = format or _format_of(name)
+    found = format or format_of(name)
     if found is None:
         raise InputError(
             f"the format of {name} is not known by its name: pass format, one of "
@@ -203,7 +208,8 @@ def _reader(name: str, format: str | None, options: ReadOptions) -> FileReader: 
     return FORMATS[found].reader(DiskFile(name), options)
 
 
-def _format_of(name: str) -> str | None:
+def format_of(name: str) -> str | None:
+    """The format of a file, by its name; None where that does not say it."""
     lower = name.lower()
     return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
 

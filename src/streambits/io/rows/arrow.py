@@ -50,7 +50,7 @@ class Parquet:
 
     def length(self) -> int | None:
         with file_errors(self.path, "Parquet"), _open_parquet(self.path) as file:
-            return int(file.metadata.num_rows)
+            return sum(_group_rows(file)[slice(*(self._options.groups or (None,)))])
 
     def layout(self) -> Layout | None:
         with file_errors(self.path, "Parquet"), _open_parquet(self.path) as file:
@@ -64,10 +64,12 @@ class Parquet:
         row = at["row"] if at else 0
         where = file_errors(self.path, "Parquet", lambda: f" from row {row} on")
         with where, _open_parquet(self.path) as file:
+            first, end = self._options.groups or (0, file.num_row_groups)
+            row = row if at else sum(_group_rows(file)[:first])
             names = _vector_columns(file.schema_arrow, self._options, self.path)[0]
             wanted = _wanted(names, layout, self._options)
             most = batch_rows(self._options.rows, 8 * layout.width if layout else 0)
-            for table in _row_groups(file, wanted, row, most):
+            for table in _row_groups(file, wanted, row, most, end):
                 row += table.num_rows
                 yield _sift_table(
                     table.select(wanted), layout, self._options, self.path, {"row": row}
@@ -82,13 +84,23 @@ def _open_parquet(path: str) -> Any:
     )
 
 
-def _row_groups(file: Any, names: list[str], row: int, most: int) -> Iterator[Any]:
-    """Tables from `row` on; the row groups before it are not read."""
+def row_groups(path: str) -> int:
+    """Row groups of a Parquet file."""
+    with file_errors(path, "Parquet"), _open_parquet(path) as file:
+        return int(file.num_row_groups)
+
+
+def _group_rows(file: Any) -> list[int]:
+    """Rows of each row group."""
     meta = file.metadata
-    sizes = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
-    starts = np.cumsum([0, *sizes])
+    return [int(meta.row_group(group).num_rows) for group in range(meta.num_row_groups)]
+
+
+def _row_groups(file: Any, names: list[str], row: int, most: int, end: int) -> Iterator[Any]:
+    """Tables from `row` on, up to the row group `end`; those before the row are not read."""
+    starts = np.cumsum([0, *_group_rows(file)])
     first = int(np.searchsorted(starts, row, side="right")) - 1
-    groups, extra = list(range(first, len(sizes))), row - int(starts[first])
+    groups, extra = list(range(first, end)), row - int(starts[first])
     if not groups:
         return
     for batch in file.iter_batches(most, row_groups=groups, columns=names, use_threads=False):

@@ -43,7 +43,8 @@ class ReadOptions(NamedTuple):
     """What to read.
 
     columns: those of the vectors, None for the default; ids: the column that has them; rows: per
-    batch; removed: the column that says that a row removes its id; keep: further columns.
+    batch; removed: the column that says that a row removes its id; keep: further columns; groups:
+    of a Parquet file, the first row group to read and the one to stop before.
     """
 
     columns: tuple[str, ...] | None = None
@@ -51,6 +52,7 @@ class ReadOptions(NamedTuple):
     rows: int = 8192
     removed: str | None = None
     keep: tuple[str, ...] = ()
+    groups: tuple[int, int] | None = None
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -158,6 +160,15 @@ class FileSource:
         """Rows in all files, bad ones too; None if one of them does not say."""
         lengths = [_length(reader) for reader in self._readers]
         return None if None in lengths else sum(length or 0 for length in lengths)
+
+    def layout(self) -> Layout | None:
+        """What a row is made of, by the first file that says it; None if there is no good row."""
+        first: Layout | None = None
+        for reader in self._readers:
+            first = _first(first, reader.layout())
+            if self._settled(first):
+                break
+        return first
 
     def identity(self) -> Any:
         """Where the files are, and the options that decide rows and ids.

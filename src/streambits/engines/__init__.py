@@ -1,0 +1,1 @@
+"""The same learning, encoding and search on many machines: existing engines do the work."""
