@@ -25,6 +25,8 @@ from streambits.io import rows as sources
 with contextlib.suppress(ImportError):
     import streambits.io.rows.kafka as kafka
     kafka.ANSWER = 1.0
+    import streambits.io.groups.kafka as groups
+    groups.LEASE = 2.0
 with contextlib.suppress(ImportError):
     import streambits.io.groups.nats as groups
     groups.LEASE = 1.5

@@ -5,7 +5,7 @@ the files that the record names. Two at a time find the same, and the record of 
 """
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,16 +224,16 @@ class Coordinator:
             return False
         if after == now.after and now.ended:
             return False
-        models, merged = self._merged(now)
+        merged = self._merged(now)
         if after == now.after:
-            return self._end(now, merged, models, revision)
-        learner, coders, counts = merged
-        base, before, first = models.base, now.before, now.base
+            return self._end(now, merged, revision)
+        learner, counts = merged.learner, merged.counts
+        base, before, first = merged.models.base, now.before, now.base
         due = messages >= now.refreshed + step(
             now.refreshed, self.settings.refresh, lanes, self.settings.gathered
         )
         epoch = learner.epoch
-        self._judge(learner, now)
+        _judge(learner, merged.fresh)
         if learner.epoch == epoch and due and learner.epochs != "never" and learner.has_outgrown:
             learner.new_epoch()
         renewed = learner.epoch != epoch
@@ -257,65 +257,39 @@ class Coordinator:
             counts=counts,
             before=before,
             epoch=learner.epoch,
-            order=self._order(now),
+            order=_order(now.order, merged.fresh),
             ended=False,
         )
-        return self._announce(following, Models(learner, base, coders), revision)
+        return self._announce(following, Models(learner, base, merged.coders), revision)
 
-    def _merged(self, now: Round) -> tuple[Models, tuple[Learner, CoderSet, dict[str, int]]]:
-        """What was announced for a round, and what was learned up to its end.
+    def _merged(self, now: Round) -> "_Merged":
+        """What was learned up to the end of a round.
 
         Of each lane the newest shard counts, once, in the order of the lanes.
         """
         models = self.models(now)
         coders, counts = models.coders, dict(now.counts)
-        shards, samples = list[Learner](), list[CoderSet]()
+        shards, samples, fresh = list[Learner](), list[CoderSet](), list[Checkpoint]()
         for lane, number in sorted(now.worked.items(), key=lambda item: int(item[0])):
+            if number < now.base:
+                continue
             held = load_shard(self.folder.group.shard(number, int(lane)))
-            if number >= now.base:
-                shards.append(held.models["shard"])
-                samples.append(held.models["coders"])
+            shards.append(held.models["shard"])
+            samples.append(held.models["coders"])
             if number == now.number:
                 counts = {name: counts[name] + held.counts[name] for name in COUNTS}
+                fresh.append(held)
         coders.store_in(self.folder.path, load, save)
         coders.pool(models.coder, samples, now.before)
         if self.keep_epochs is not None:
             coders.keep_newest(self.keep_epochs)
-        return models, (models.learner.pooled(models.base, shards), coders, counts)
+        learner = models.learner.pooled(models.base, shards)
+        return _Merged(models, learner, coders, counts, fresh)
 
     def models(self, now: Round) -> Models:
         """What was announced for a round."""
         held = load_shard(self.folder.group.state(now.number)).models
         return Models(held["learner"], held["base"], held["coders"])
-
-    def _judge(self, learner: Learner, now: Round) -> None:
-        """Let the monitor see what the lanes of a round have measured, as if chunks took turns."""
-        if not learner.recent:
-            return
-        held = [load_shard(self.folder.group.shard(now.number, lane)).models for lane in now.lanes]
-        found = [DriftEvidence(**one["evidence"]) for one in held if one["evidence"] is not None]
-        rows = [one["recent"] for one in held if one["recent"] is not None]
-        if not rows:
-            return
-        nothing = DriftEvidence(np.zeros(0), np.zeros(0), np.zeros((0, 1, 1), np.float32))
-        turns = in_turns([len(one.gains) for one in found])
-        whole = joined(found) or nothing
-        evidence = DriftEvidence(whole.gains[turns], whole.means[turns], whole.values[turns])
-        learner.judge(evidence, np.concatenate(rows)[in_turns([len(some) for some in rows])])
-
-    def _order(self, now: Round) -> dict[str, Any]:
-        """Whether the ids of all slices so far ascend, and some were removed."""
-        order = dict(now.order)
-        for lane in now.lanes:
-            held = load_shard(self.folder.group.shard(now.number, lane)).sink
-            if not held:
-                continue
-            last = order["last"]
-            higher = last is None or (type(last) is type(held["first"]) and held["first"] > last)
-            order["ascending"] = order["ascending"] and higher and held["ascending"]
-            order["marked"] = order["marked"] or held["marked"]
-            order["last"] = held["last"]
-        return order
 
     def _announce(self, following: Round, models: Models, revision: int) -> bool:
         """Hand out a coder and a round; whether this was the first to do so."""
@@ -362,19 +336,17 @@ class Coordinator:
     def _end(
         self,
         now: Round,
-        merged: tuple[Learner, CoderSet, dict[str, int]],
-        models: Models,
+        merged: "_Merged",
         revision: int,
     ) -> bool:
         """Leave what a job leaves that has ended."""
-        learner, coders, counts = merged
-        order = self._order(now)
+        coders, order = merged.coders, _order(now.order, merged.fresh)
         if order["marked"] or not order["ascending"]:
             bits, refine, keep = self.shape
             settle_parts(self.folder.codes, bits, refine=refine, keep=keep)
         self._collect_rejects()
-        learner = learner.with_coder(models.coder)
-        self._show(now, counts, {"learner": learner, "coders": coders}, ended=True)
+        learner = merged.learner.with_coder(merged.models.coder)
+        self._show(now, merged.counts, {"learner": learner, "coders": coders}, ended=True)
         save(coders, self.folder.coders_file)
         save(learner, self.folder.model_file)
         coders.tidy()
@@ -397,6 +369,44 @@ class Coordinator:
             ):
                 for file in files:
                     all_.write(file.read_bytes())
+
+
+class _Merged(NamedTuple):
+    """What was learned up to the end of a round.
+
+    models: those of the round; fresh: what the lanes that have worked in it have left.
+    """
+
+    models: Models
+    learner: Learner
+    coders: CoderSet
+    counts: dict[str, int]
+    fresh: list[Checkpoint]
+
+
+def _judge(learner: Learner, fresh: list[Checkpoint]) -> None:
+    """Let the monitor see what lanes have measured, as if their chunks took turns."""
+    held = [one.models for one in fresh]
+    rows = [one["recent"] for one in held if one["recent"] is not None]
+    if not learner.recent or not rows:
+        return
+    found = [DriftEvidence(**one["evidence"]) for one in held if one["evidence"] is not None]
+    nothing = DriftEvidence(np.zeros(0), np.zeros(0), np.zeros((0, 1, 1), np.float32))
+    turns, whole = in_turns([len(one.gains) for one in found]), joined(found) or nothing
+    evidence = DriftEvidence(whole.gains[turns], whole.means[turns], whole.values[turns])
+    learner.judge(evidence, np.concatenate(rows)[in_turns([len(some) for some in rows])])
+
+
+def _order(order: dict[str, Any], fresh: list[Checkpoint]) -> dict[str, Any]:
+    """Whether the ids of all slices so far ascend, and some were removed."""
+    order = dict(order)
+    for held in (one.sink for one in fresh if one.sink):
+        last = order["last"]
+        higher = last is None or (type(last) is type(held["first"]) and held["first"] > last)
+        order["ascending"] = order["ascending"] and higher and held["ascending"]
+        order["marked"] = order["marked"] or held["marked"]
+        order["last"] = held["last"]
+    return order
 
 
 def in_turns(counts: list[int]) -> NDArray[np.intp]:

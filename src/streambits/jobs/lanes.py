@@ -149,11 +149,15 @@ class Lane:
         written = write_part(columns, shape.bits, file, refine=shape.refine, keep=shape.keep)
         if rejects:
             write_rejects(rejects, folder.group.rejects(now.number, self.number))
-        models: dict[str, Any] = {"shard": self.shard, "coders": self.coders}
-        models |= {"waiting": self._waiting, "recent": tail.rows}
         evidence = joined(measured)
-        models["evidence"] = None if evidence is None else evidence._asdict()
-        held = Checkpoint(self._counted, order_of(written), counts, models)
+        left: dict[str, Any] = {
+            "shard": self.shard,
+            "coders": self.coders,
+            "waiting": self._waiting,
+            "recent": tail.rows,
+            "evidence": None if evidence is None else evidence._asdict(),
+        }
+        held = Checkpoint(self._counted, order_of(written), counts, left)
         save(held, folder.group.shard(now.number, self.number), private=True)
         return True
 

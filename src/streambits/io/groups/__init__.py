@@ -118,7 +118,7 @@ def join_group(source: Source, name: str) -> GroupBroker:
     Parameters
     ----------
     source : Source
-        A `NatsSource`; others are refused.
+        A `NatsSource` or a `KafkaSource`; others are refused.
     name : str
         Of the group.
 
@@ -133,6 +133,11 @@ def join_group(source: Source, name: str) -> GroupBroker:
         from streambits.io.groups.nats import NatsGroup  # noqa: PLC0415 - an extra
 
         return NatsGroup(source, name)  # type: ignore[arg-type]
+    if kind == "KafkaSource":
+        from streambits.io.groups.kafka import KafkaGroup  # noqa: PLC0415 - an extra
+
+        return KafkaGroup(source, name)  # type: ignore[arg-type]
     raise InputError(
-        f"--group is for a stream of NATS, and {source.name} is not one: leave --group out"
+        f"--group is for a stream of NATS or a topic of Kafka, and {source.name} is neither: leave "
+        f"--group out"
     )
