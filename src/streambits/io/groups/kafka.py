@@ -77,7 +77,7 @@ class KafkaGroup:
         }
         try:
             self._admin = AdminClient(dict(common))
-            self._log = Consumer(SETTINGS | common)
+            self._log = Consumer(SETTINGS | common | {"fetch.wait.max.ms": 25})
             self._producer = Producer(common | {"acks": "all", "linger.ms": 0})
             self._members = Consumer(SETTINGS | common | member)
         except KafkaException as error:
@@ -124,10 +124,11 @@ class KafkaGroup:
         place = TopicPartition(self._called, PLACE)
 
         def ask() -> None:
-            _, end = self._log.get_watermark_offsets(place, timeout=ANSWER)
+            # not asked of the consumer of the log: the answer would wait for the next line of it
+            _, end = self._members.get_watermark_offsets(place, timeout=ANSWER)
             last = time.monotonic()
             while self._next < end:
-                for message in self._log.consume(LINES, timeout=0.2):
+                for message in self._log.consume(min(LINES, end - self._next), timeout=0.2):
                     if message.error() is None:
                         self._apply(message.offset(), json.loads(message.value()))
                         last = time.monotonic()
