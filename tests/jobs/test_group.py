@@ -11,9 +11,13 @@ from itertools import count
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import streambits as sb
+from streambits.cli.app import app
+from streambits.errors import InputError
 from streambits.io.codes.parquet import read_codes
+from streambits.jobs.rounds import check_partitions
 
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
 KILLS = 10 if SLOW else 3
@@ -185,3 +189,210 @@ def test_members_come_and_go(alone, command, members, tmp_path, content):
     third = members.start(line)
     assert members.wait(second, third) == [0, 0], members.said(second)
     assert content(folder) == alone
+
+
+def ids_in(folder):
+    return [i for ids, _ in read_codes(folder / "codes") for i in ids.tolist()]
+
+
+def test_new_messages_are_picked_up_by_the_same_command(broker, members, mixture, tmp_path):
+    rows, folder = mixture(1500), tmp_path / "job"
+    stream = Stream(broker, payloads(rows[:900]))
+    line = stream.command(folder)
+    assert members.wait(members.start(line)) == [0]
+    assert sorted(ids_in(folder)) == sorted(stream.ids)
+    learner = sb.load(folder / "model.safetensors")
+    assert learner.seen == 900
+    broker.publish(stream.name, payloads(rows[900:]))  # of Kafka into one partition
+    found = [members.start(line), members.start(line)]
+    assert members.wait(*found) == [0, 0], [members.said(one) for one in found]
+    assert any("1,500 rows" in members.said(one) for one in found)
+    assert sb.load(folder / "model.safetensors").seen == len(set(ids_in(folder))) == 1500
+    hits = sb.open(folder).search(rows[:5], k=3)
+    assert set(hits.ids.ravel().tolist()) <= set(ids_in(folder))
+    assert members.wait(members.start(["inspect", folder])) == [0]
+
+
+def test_a_stream_that_is_followed(broker, members, mixture, tmp_path):
+    rows, folder = mixture(1600), tmp_path / "job"
+    stream = Stream(broker, payloads(rows[:900]))
+    line = stream.command(folder, "--follow", "--commit-seconds", 0.5)
+    found = [members.start(line), members.start(line)]
+    until(lambda: count_in(folder) == 900)
+    broker.publish(stream.name, payloads(rows[900:1300]))
+    until(lambda: count_in(folder) == 1300)
+    os.kill(found[0], signal.SIGKILL)
+    broker.publish(stream.name, payloads(rows[1300:]))
+    until(lambda: count_in(folder) == 1600)
+    os.kill(found[1], signal.SIGTERM)
+    assert members.wait(found[1]) == [0], members.said(found[1])
+    last = members.start(stream.command(folder, group=line[line.index("--group") + 1]))
+    assert members.wait(last) == [0], members.said(last)
+    assert len(ids_in(folder)) == len(set(ids_in(folder))) == 1600
+    assert sb.load(folder / "model.safetensors").seen == 1600
+
+
+def count_in(folder):
+    try:
+        return len(set(ids_in(folder)))
+    except sb.errors.StorageError:
+        return 0
+
+
+def until(holds):
+    """Wait until something holds, at most half a minute."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def changing(rows):
+    """Messages that write, change and remove documents with text ids."""
+    rng = np.random.default_rng(5)
+    for number, row in enumerate(rows.tolist()):
+        yield {"id": f"doc-{number % 700}", "embedding": row, "title": f"version {number}"}
+        if number % 3 == 2:
+            yield {"id": f"doc-{rng.integers(700)}", "embedding": None}
+
+
+def test_updates_and_removals_of_texts(nats_server, members, mixture, tmp_path):
+    items = list(changing(mixture(2000, dtype=np.float64)))
+    stream = Stream(nats_server, [json.dumps(item).encode() for item in items])
+    more = ["--ids", "id", "--columns", "embedding", "--keep", "title"]
+    line = stream.command(tmp_path / "job", *more)
+    found = [members.start(line), members.start(line)]
+    assert members.wait(*found) == [0, 0], [members.said(one) for one in found]
+    live = {}
+    for number, item in enumerate(items):
+        live.pop(item["id"], None)
+        if item["embedding"] is not None:
+            live[item["id"]] = number
+    files = sorted((tmp_path / "job" / "codes").glob("*.parquet"))
+    tables = [parquet.read_table(file).to_pydict() for file in files]
+    assert [name for table in tables for name in table["id"]] == list(live)
+    titles = [title for table in tables for title in table["title"]]
+    assert titles == [items[number]["title"] for number in live.values()]
+    assert all(epoch >= 0 for table in tables for epoch in table["epoch"])
+
+
+def test_a_broker_that_goes_away_and_comes_back(members, stream, alone, content, tmp_path):
+    broker = stream.broker
+    folder = tmp_path / "job"
+    line = stream.command(folder, "--skip-bad", "--retry-seconds", 30)
+    found = [members.start(line), members.start(line)]
+    reach(folder, 3)
+    broker.stop()
+    until(lambda: any("cannot be reached" in members.said(one) for one in found))
+    broker.start()
+    assert members.wait(*found) == [0, 0], [members.said(one) for one in found]
+    assert content(folder) == alone
+
+
+def test_a_broker_that_stays_away(members, stream, alone, content, tmp_path):
+    broker = stream.broker
+    folder = tmp_path / "job"
+    line = stream.command(folder, "--skip-bad", "--retry-seconds", 0.5)
+    first = members.start(line)
+    reach(folder, 3)
+    broker.stop()
+    try:
+        assert members.wait(first) == [1]
+    finally:
+        broker.start()
+    assert "what was committed is safe, and the same command continues" in members.said(first)
+    assert "Traceback" not in members.said(first)
+    assert members.wait(members.start([*line[:-1], 30])) == [0]
+    assert content(folder) == alone
+
+
+class TestRefusals:
+    """What members are refused for: exit code 1, or 2 for wrong use, and one sentence."""
+
+    def refused(self, members, line, words, code=1):
+        found = members.start(line)
+        assert members.wait(found) == [code], members.said(found)
+        said = " ".join(members.said(found).replace("│", " ").split())
+        assert words in said, said
+        assert "Traceback" not in said
+
+    def test_other_settings_another_folder_and_other_commands(
+        self, broker, members, mixture, tmp_path
+    ):
+        stream = Stream(broker, payloads(mixture(600)))
+        folder = tmp_path / "job"
+        line = stream.command(folder)
+        group = line[line.index("--group") + 1]
+        assert members.wait(members.start(line)) == [0]
+        other = ["--bits", 16, *line[2:][2:]]
+        self.refused(members, [*line[:2], *other], "bits is 8 there and 16 here")
+        other = stream.command(tmp_path / "elsewhere", group=group)
+        self.refused(members, other, f"is not the folder in which group {group} works")
+        other = stream.command(folder, group=next(NAMES))
+        self.refused(members, other, f"group is {group} there and")
+        plain = ["online", line[1], *SETTINGS, "--out", folder]
+        self.refused(members, plain, "belongs to another job: group is")
+        if stream.nats:
+            self.refused(members, [*line, "--partitions", 5], "partitions is 4 there and 5 here")
+        else:
+            self.refused(members, [*line, "--partitions", 5], "leave --partitions out")
+
+    def test_another_version(self, broker, members, mixture, tmp_path, monkeypatch):
+        stream = Stream(broker, payloads(mixture(600)))
+        line = stream.command(tmp_path / "job")
+        assert members.wait(members.start(line)) == [0]
+        monkeypatch.setattr(sb, "__version__", "9.9")
+        monkeypatch.setattr("sys.argv", ["streambits", *map(str, line)])
+        with pytest.raises(InputError, match=r"version is .* there and 9\.9 here"):
+            app(standalone_mode=False)
+
+    def test_names_streams_and_options(self, broker, members, mixture, tmp_path):
+        stream = Stream(broker, payloads(mixture(20)))
+        line = stream.command(tmp_path / "job")
+        self.refused(members, [*line, "--group", "a.b"], "must be 1 to 64 letters, digits, - or _")
+        nowhere = [line[0], f"{broker.url}/nowhere", *line[2:]]
+        self.refused(members, nowhere, "check its name")
+        for option, value in (
+            ("--to", "x.jsonl"),
+            ("--from", "x"),
+            ("--device", "cuda"),
+            ("--half-life", 9),
+        ):
+            self.refused(members, [*line, option, value], f"{option} does not go with", 2)
+        np.save(tmp_path / "rows.npy", mixture(20))
+        files = ["online", tmp_path / "rows.npy", "--group", "g", "--out", tmp_path / "f"]
+        self.refused(members, files, "--group is for a stream of NATS or a topic of Kafka")
+        self.refused(members, [*files[:2], "--partitions", 3, *files[4:]], "is for a --group", 2)
+
+    def test_bad_rows(self, broker, members, mixture, tmp_path):
+        rows = mixture(900)
+        rows[700] = np.nan
+        stream = Stream(broker, payloads(rows))
+        folder = tmp_path / "job"
+        line = stream.command(folder)
+        for _ in range(2):
+            self.refused(members, line, "--skip-bad puts such rows aside")
+        assert members.wait(members.start([*line, "--skip-bad"])) == [0]
+        assert len(ids_in(folder)) == 899
+
+    def test_a_stream_without_rows(self, broker, members, tmp_path):
+        stream = Stream(broker, [])
+        self.refused(members, stream.command(tmp_path / "job"), "there are no rows")
+
+    def test_partitions_that_have_changed(self):
+        with pytest.raises(InputError, match="has 3 partitions, and had 2 when the group began"):
+            check_partitions(
+                {"0": 5, "1": 3}, {"0": (0, 5), "1": (0, 5), "2": (0, 0)}, "kafka://h/t"
+            )
+
+    def test_a_stream_that_was_made_anew(self, nats_server, members, mixture, tmp_path):
+        stream = Stream(nats_server, payloads(mixture(600)))
+        line = stream.command(tmp_path / "job")
+        assert members.wait(members.start(line)) == [0]
+        nats_server.ask(lambda jetstream, _: jetstream.delete_stream(stream.name))
+        nats_server.ask(
+            lambda jetstream, _: jetstream.add_stream(
+                name=stream.name, subjects=[f"{stream.name}.*"]
+            )
+        )
+        self.refused(members, line, "source created is")
