@@ -232,6 +232,20 @@ def test_a_stream_that_is_followed(broker, members, mixture, tmp_path):
     assert sb.load(folder / "model.safetensors").seen == 1600
 
 
+def test_members_that_wait_for_messages_for_a_while(broker, members, mixture, tmp_path):
+    rows, folder = mixture(1000), tmp_path / "job"
+    stream = Stream(broker, payloads(rows[:500]))
+    line = stream.command(folder, "--idle", 1.5)
+    found = [members.start(line), members.start(line)]
+    until(lambda: count_in(folder) >= 400)  # the first round; the rest waits for more
+    broker.publish(stream.name, payloads(rows[500:]))
+    assert members.wait(*found) == [0, 0], [members.said(one) for one in found]
+    assert count_in(folder) == 1000
+    late = members.start(line)
+    assert members.wait(late) == [0]
+    assert "finished before: there is nothing new" in members.said(late)
+
+
 def count_in(folder):
     try:
         return len(set(ids_in(folder)))

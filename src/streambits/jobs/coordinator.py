@@ -5,6 +5,7 @@ the files that the record names. Two at a time find the same, and the record of 
 """
 
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from streambits.online import first_rows
 from streambits.storage import load, save
 
 RECORD = "round"  # the key of the record
-ASKED = 0.2  # seconds between two questions where the stream ends
+ASKED = 0.5  # seconds between two questions where the stream ends
 
 
 class Coordinator:
@@ -269,21 +270,26 @@ class Coordinator:
         """
         models = self.models(now)
         coders, counts = models.coders, dict(now.counts)
-        shards, samples, fresh = list[Learner](), list[CoderSet](), list[Checkpoint]()
-        for lane, number in sorted(now.worked.items(), key=lambda item: int(item[0])):
-            if number < now.base:
-                continue
-            held = load_shard(self.folder.group.shard(number, int(lane)))
-            shards.append(held.models["shard"])
-            samples.append(held.models["coders"])
-            if number == now.number:
-                counts = {name: counts[name] + held.counts[name] for name in COUNTS}
-                fresh.append(held)
+        samples, fresh = list[CoderSet](), list[Checkpoint]()
+
+        def shards() -> Iterator[Learner]:
+            """One at a time, for all of them would need as much memory as there are lanes."""
+            for lane, number in sorted(now.worked.items(), key=lambda item: int(item[0])):
+                if number < now.base:
+                    continue
+                held = load_shard(self.folder.group.shard(number, int(lane)))
+                samples.append(held.models["coders"])
+                yield held.models.pop("shard")
+                if number == now.number:
+                    fresh.append(held)
+
+        learner = models.learner.pooled(models.base, shards())
+        for held in fresh:
+            counts = {name: counts[name] + held.counts[name] for name in COUNTS}
         coders.store_in(self.folder.path, load, save)
         coders.pool(models.coder, samples, now.before)
         if self.keep_epochs is not None:
             coders.keep_newest(self.keep_epochs)
-        learner = models.learner.pooled(models.base, shards)
         return _Merged(models, learner, coders, counts, fresh)
 
     def models(self, now: Round) -> Models:

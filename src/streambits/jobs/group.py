@@ -17,7 +17,7 @@ from streambits.errors import InputError, StorageError
 from streambits.io.groups import GroupBroker, Held, Task, join_group
 from streambits.io.protocols import Sliced
 from streambits.io.urls import is_url, shown
-from streambits.jobs.coordinator import RECORD, Coordinator
+from streambits.jobs.coordinator import ASKED, RECORD, Coordinator
 from streambits.jobs.folder import JobFolder, differences, disk_errors
 from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.lanes import Lane, Models, Shape
@@ -178,7 +178,8 @@ class Member:
             keep_epochs=keep_epochs,
             seconds=seconds,
         )
-        self._fresh, self._now = 0, None
+        self._fresh, self._now, self._first = 0, None, 0  # the first record that was seen
+        self._asked = 0.0  # when it was asked whether there is more
         self._models: tuple[int, Models] | None = None  # of the last round that was worked on
         self._lanes: dict[int, tuple[int, Lane]] = {}  # and what its lanes were after it
         self._start_time = self._report_time = time.monotonic()
@@ -189,31 +190,43 @@ class Member:
         """Until all is done, or a signal comes."""
         with Stop() as stop:
             held = self.broker.get(RECORD)
+            self._first = 0 if held is None else held.revision
             self._note(held)
             self._report("start")
-            if self._now is None or not self._now.ended or self._goes_on(self._now):
-                while not stop.asked and not self._step(stop):
-                    pass
+            while not stop.asked and not self._step(stop):
+                pass
             return self._report("end", stopped=stop.asked)
-
-    def _goes_on(self, now: Round) -> bool:
-        return self.source.follow or self.coordinator.has_more(now)
 
     def _step(self, stop: Stop) -> bool:
         """Coordinate, if that is up to this member, and work on a slice; whether all is done."""
         held = self.broker.get(RECORD)
+        if self._is_over(held):
+            return True
         coordinates = self.broker.coordinates()
         if coordinates and self.coordinator.act(held):
             held = self.broker.get(RECORD)
-        self._note(held)
+            if self._is_over(held):
+                return True
         now = self._now
-        if now is not None and now.ended and not self._goes_on(now):
-            return True
         number, lanes = (now.number, now.lanes) if now is not None else (0, [])
         task = self.broker.take(number, lanes, BRIEF if coordinates else LONG)
         if task is not None:
             self._work(task, stop)
         return False
+
+    def _is_over(self, held: Held | None) -> bool:
+        """Whether the group has come to its end, and not only to that of an earlier run."""
+        self._note(held)
+        idle = self.source.idle
+        if held is None or not held.value["ended"] or (self.source.follow and idle is None):
+            return False
+        if held.revision != self._first:
+            return True
+        now = time.monotonic()
+        if now - self._start_time < (idle or 0) or now - self._asked < ASKED:
+            return False
+        self._asked = now
+        return not self.coordinator.has_more(Round.of(held.value))
 
     def _work(self, task: Task, stop: Stop) -> None:
         held = self.broker.get(RECORD)

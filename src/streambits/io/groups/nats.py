@@ -181,13 +181,15 @@ class NatsGroup:
         link = await connect(self._source, self._note)
         stream = link.jetstream()
         self._link = link
+        copies = (await stream.stream_info(self._source.stream)).config.num_replicas
         self._bucket = await stream.create_key_value(
-            bucket=self._called, history=1, storage=api.StorageType.FILE
+            bucket=self._called, history=1, storage=api.StorageType.FILE, replicas=copies
         )
         await stream.add_stream(
             name=self._called,
             subjects=[f"{self._subject}.>"],
             retention=api.RetentionPolicy.WORK_QUEUE,
+            num_replicas=copies,
         )
         for name, subject, most in (("task", "task.>", 1000), ("coordinator", "coordinator", 1)):
             config = api.ConsumerConfig(
