@@ -20,7 +20,7 @@ from streambits.io.codes.parquet import settle_parts
 from streambits.io.groups import GroupBroker
 from streambits.io.protocols import Sliced
 from streambits.jobs.folder import Checkpoint, JobFolder, disk_errors
-from streambits.jobs.lanes import Models, Shape, joined, load_shard
+from streambits.jobs.lanes import Models, Shape, expected_reach, joined, load_shard
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.rounds import (
     COUNTS,
@@ -283,7 +283,8 @@ class Coordinator:
                 if number == now.number:
                     fresh.append(held)
 
-        learner = models.learner.pooled(models.base, shards())
+        with expected_reach(models.learner):
+            learner = models.learner.pooled(models.base, shards())
         for held in fresh:
             counts = {name: counts[name] + held.counts[name] for name in COUNTS}
         coders.store_in(self.folder.path, load, save)

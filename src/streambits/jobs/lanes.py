@@ -1,7 +1,9 @@
 """Lanes: what a member of a group does with one slice of a round."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ from streambits._files import replacing
 from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import CHUNK, SAMPLED
 from streambits.epochs.monitor import DriftEvidence
-from streambits.errors import StorageError
+from streambits.errors import ReachWarning, StorageError
 from streambits.io.codes._append import CodeColumns
 from streambits.io.codes.parquet import part_file, write_part
 from streambits.io.protocols import Sliced
@@ -139,7 +141,7 @@ class Lane:
             if len(batch.ids):
                 measured.append(self._measure(monitored, batch.rows))
                 tail.add(batch.rows)
-            columns += self._encoded(batch, coder, counts, shape)
+            columns += self._encoded(batch, coder, monitored, counts, shape)
             if not going_on(len(batch.ids)):
                 return False
         if not current():
@@ -162,12 +164,18 @@ class Lane:
         return True
 
     def _encoded(
-        self, batch: RowBatch, coder: Coder, counts: dict[str, int], shape: Shape
+        self,
+        batch: RowBatch,
+        coder: Coder,
+        monitored: Learner,
+        counts: dict[str, int],
+        shape: Shape,
     ) -> Iterator[CodeColumns]:
         codes: Iterator[CodeBatch] = iter(())
         if len(batch.ids):
             rows = CheckedRows(batch.rows)
-            found = self.shard.learn_and_encode(rows, coder)
+            with expected_reach(monitored):
+                found = self.shard.learn_and_encode(rows, coder)
             self.coders.record(coder, rows, found)
             counts["out_of_reach"] += int(coder.out_of_reach(batch.rows, found).sum())
             codes = iter([CodeBatch(batch.ids, found)])
@@ -208,6 +216,15 @@ class _Tail:
             last = to_numpy(rows)[-self._size :]
             held = last if self.rows is None else np.concatenate([self.rows, last])
             self.rows = held[-self._size :].copy()
+
+
+@contextmanager
+def expected_reach(learner: Learner) -> Iterator[None]:
+    """Do not warn of rows out of reach of a shard, where a monitor notices them."""
+    with warnings.catch_warnings():
+        if learner.recent:
+            warnings.simplefilter("ignore", ReachWarning)
+        yield
 
 
 def share(recent: int, now: Round, lane: int) -> int:
