@@ -304,7 +304,7 @@ class DriftMonitor:
         Parameters
         ----------
         rows : array of shape (64 n, d)
-            Every 8th row of n chunks of 512 rows.
+            Every 8th row of n chunks of 512 rows, one or more.
         """
         with one_blas_thread():
             closest, values = self._compared(rows)

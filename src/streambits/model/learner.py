@@ -718,7 +718,7 @@ class Learner:
         Parameters
         ----------
         rows : array of shape (64 n, d)
-            Every 8th row of n chunks of 512 rows of the shard.
+            Every 8th row of n chunks of 512 rows of the shard, one or more.
 
         Returns
         -------
