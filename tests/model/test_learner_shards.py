@@ -147,3 +147,40 @@ def test_shards_of_two_half_lives_do_not_merge(train, rows, fingerprint):
     with pytest.raises(MergeError, match="different half-lives: they must agree"):
         left.merge(right)
     assert fingerprint(left) == before
+
+
+def test_pooled_has_what_base_and_shards_have_and_keeps_its_coder(train, rows, fingerprint):
+    learner = sb.ssbc(train, 8, epochs="auto")
+    base = learner.shard()
+    head = learner.pooled(base, [base.shard().learn(rows[:1000])])
+    coder = head.coder()
+    shards = [base.shard(n).learn(part) for n, part in enumerate(np.split(rows, [700, 2900]))]
+    before = fingerprint(head)
+    found = head.pooled(base, shards)
+    assert fingerprint(head) == before  # and the first 1000 rows count once
+    assert found.seen == len(rows)
+    assert (found.last_coder.encode(rows[:50]).packed == coder.encode(rows[:50]).packed).all()
+    assert not found.drift  # the monitor did not see these rows
+    merged = base.shard(0)
+    for shard in shards:
+        merged.merge(shard)
+    assert fingerprint(found.sketch) == fingerprint(merged.sketch)
+    again = head.pooled(base, [Learner.from_state(shard.state()) for shard in shards])
+    assert fingerprint(again) == fingerprint(found)
+
+
+def test_a_coordinator_opens_epochs_by_what_shards_have_measured(train, rows):
+    moved = rows[: 512 * (len(rows) // 512)] + np.float32(9)
+    learner = sb.ssbc(train, 8, epochs="auto")
+    shard = learner.shard().learn(rows)
+    head = learner.pooled(learner.shard(), [shard])
+    assert head.recent == 4 * len(train)
+    assert not head.judge(head.evidence(rows[: len(moved)][::8]), rows)
+    assert head.judge(head.evidence(moved[::8]), moved)
+    assert (head.epoch, shard.epoch) == (1, 0)
+    assert head.seen == len(rows)
+    with pytest.raises(MergeError, match="features differ"):
+        head.merge(shard)
+    plain = sb.ssbc(train, 8, epochs="never")
+    assert (plain.recent, plain.evidence(rows[:64])) == (0, None)
+    assert not plain.judge(None, rows)

@@ -25,6 +25,7 @@ class Kafka:
         self.call("conf_set", conf, b"log_level", b"0", None, 0)
         self.handle = library.rd_kafka_new(0, ctypes.c_void_p(conf), None, ctypes.c_size_t(0))
         self.mock = library.rd_kafka_mock_cluster_new(ctypes.c_void_p(self.handle), 1)
+        self.call("mock_group_initial_rebalance_delay_ms", self.mock, 100)
         self.servers = self.call("mock_cluster_bootstraps", self.mock).decode()
         self.url = f"kafka://{self.servers}"
         settings = {"bootstrap.servers": self.servers, "log_level": 0}
@@ -52,6 +53,10 @@ class Kafka:
         for partition, messages in enumerate(partitions):
             self.publish(name, messages, partition)
         return name
+
+    def create(self, name):
+        """An empty topic of one partition: clients cannot create any here."""
+        self.call("mock_topic_create", self.mock, name.encode(), 1, 1)
 
     def publish(self, name, messages, partition=0):
         """Add messages: bytes, None (no value), or a pair of a key and either."""

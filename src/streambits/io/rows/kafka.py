@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
@@ -19,10 +20,25 @@ from streambits.io.urls import Url, secrets_in, shown, without
 from streambits.model.batches import Reject, RowBatch
 
 try:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
 except ImportError:
     raise MissingExtraError("confluent-kafka", "kafka") from None
 
+__all__ = [  # the client's names too: no other file imports it
+    "ANSWER",
+    "SETTINGS",
+    "AdminClient",
+    "Consumer",
+    "KafkaError",
+    "KafkaException",
+    "KafkaSource",
+    "NewTopic",
+    "Producer",
+    "TopicPartition",
+    "client_refusal",
+    "error_text",
+]
 ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
 SHIFT = 48  # bits of an id that are the offset; those above are the partition
@@ -136,6 +152,39 @@ class KafkaSource(BrokerSource):
         finally:
             consumer.close()
 
+    # In slices, for the members of a group
+
+    @cached_property
+    def lanes(self) -> int:
+        """Partitions of the topic, which asks the cluster once."""
+        return len(self.bounds())
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """The oldest offset of every partition, and the next that it will give."""
+        consumer = _TopicConsumer(self, {})
+        try:
+            consumer.metadata(wait=True)
+            high = consumer.newest()
+            return {str(p): (consumer.places[p], high[p]) for p in sorted(high)}
+        finally:
+            consumer.close()
+
+    def read_slice(
+        self, lane: int, start: int, end: int, decided: Mapping[str, Any]
+    ) -> Iterator[RowBatch]:
+        """The messages of a partition from one offset up to another.
+
+        decided: what messages before have decided, as the offset of a batch says it.
+        """
+        parser = self.parser.resumed(decided)
+        consumer = _TopicConsumer(self, {lane: start}, {lane: end})
+        try:
+            for messages, lost in consumer.fetch(lane, end):
+                place = {"next": _named(consumer.places), "end": {str(lane): end}}
+                yield parser.batch(messages, place, lost)
+        finally:
+            consumer.close()
+
     def _rounds(self, consumer: "_TopicConsumer") -> Iterator[Fetched]:
         """Rounds, beginning with the rest of the one that an offset has left unfinished."""
         last = time.monotonic()
@@ -173,7 +222,9 @@ class _TopicConsumer:
         try:
             self._consumer = Consumer(settings | source.config)
         except KafkaException as error:
-            raise InputError(f"{source.name} cannot be read: {_refusal(error, source)}") from None
+            raise InputError(
+                f"{source.name} cannot be read: {client_refusal(error, source)}"
+            ) from None
 
     @property
     def lag(self) -> int:
@@ -188,12 +239,12 @@ class _TopicConsumer:
     def close(self) -> None:
         self._consumer.close()
 
-    def metadata(self) -> Any:
-        """What the cluster says of the topic, without waiting for a cluster that is away."""
+    def metadata(self, *, wait: bool = False) -> Any:
+        """What the cluster says of the topic; wait: for a cluster that is away."""
         try:
-            found = self._topics()
+            found = self._ask(self._topics) if wait else self._topics()
         except KafkaException as error:
-            raise self.source.retry().unreachable(_text(error)) from error
+            raise self.source.retry().unreachable(error_text(error)) from error
         topic = found.topics.get(self.source.topic)
         if topic is None or not topic.partitions:
             raise InputError(f"there is no topic for {self.source.name}: check its name")
@@ -280,7 +331,7 @@ class _TopicConsumer:
             try:
                 answer = question()
             except KafkaException as error:
-                retry.wait(_text(error))
+                retry.wait(error_text(error))
             else:
                 retry.answered()
                 return answer
@@ -289,14 +340,15 @@ class _TopicConsumer:
         self.reason = error.str()
 
 
-def _text(error: KafkaException) -> str:
+def error_text(error: KafkaException) -> str:
+    """What the client says."""
     reason = error.args[0] if error.args else error
     return str(reason.str()) if isinstance(reason, KafkaError) else str(reason)
 
 
-def _refusal(error: KafkaException, source: KafkaSource) -> str:
+def client_refusal(error: KafkaException, source: KafkaSource) -> str:
     """Why the client does not take its settings; where the one in question is, not its value."""
-    text = _text(error)
+    text = error_text(error)
     for name, place in source.file.places.items():
         if f'"{name}"' in text and source.config[name] == source.file.settings[name]:
             rest = without(text.replace(f'"{name}"', "it"), (source.config[name], *source.secrets))
