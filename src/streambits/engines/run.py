@@ -238,15 +238,28 @@ def encode(
         One for each partition.
     """
     _check_numbers(partitions)
-    for name in (CODES, RECORDS):
-        make_folder(Path(folder) / name)
     count = partial(survey_task, Task())
     known: Survey = from_bytes(engine.reduce(count, partitions, None, _named("counted", on_done)))
     ordered = [known.counts[one.number] for one in partitions]
+    begun: Any = numbered(partitions, ordered)
+    return encode_counted(engine, begun, coder, folder, on_done=on_done)
+
+
+def encode_counted(
+    engine: Engine,
+    partitions: Sequence[Partition],
+    coder: Coder,
+    folder: str | Path,
+    *,
+    on_done: OnDone = silent,
+) -> list[Part]:
+    """Encode as `encode` does, where rows have ids or partitions know that of their first row."""
+    _check_numbers(partitions)
+    for name in (CODES, RECORDS):
+        make_folder(Path(folder) / name)
     shared = to_bytes(coder)
     task = partial(encode_task, Task(folder=str(folder), made_by=digest_of(shared)))
-    begun: Any = numbered(partitions, ordered)
-    parts: list[Part] = engine.map(task, begun, shared, _named("encoded", on_done))
+    parts: list[Part] = engine.map(task, partitions, shared, _named("encoded", on_done))
     remove_leftovers(folder, len(partitions))
     return parts
 
