@@ -40,7 +40,7 @@ from streambits.storage import from_bytes, to_bytes
 
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which is not used here
+        warnings.simplefilter("ignore", FutureWarning)  # that pandas is too new; it is not used
         import grpc
         from pyspark import cloudpickle
         from pyspark.errors import PySparkException, PythonException
@@ -123,12 +123,16 @@ def _collected(rows: Any, job: Job) -> Iterator[tuple[int, Any]]:
     """Run a job on the rows of a DataFrame; yields its results as they come, each once."""
     task = task_of(job.dumps(cloudpickle.dumps), streambits.__version__)
     results = Results()
-    with spark_errors():
-        for row in rows.mapInArrow(task, SCHEMA).toLocalIterator():
-            number, piece, pieces, error, content = row
-            whole = results.add(number, piece, pieces, error, bytes(content))
-            if whole is not None:
-                yield number, unpacked(whole)
+    came = rows.mapInArrow(task, SCHEMA).toLocalIterator()
+    while True:
+        with _quiet(), spark_errors():
+            row = next(came, None)
+        if row is None:
+            return
+        number, piece, pieces, error, content = row
+        whole = results.add(number, piece, pieces, error, bytes(content))
+        if whole is not None:
+            yield number, unpacked(whole)
 
 
 def _check_complete(items: Sequence[Any], done: set[int]) -> None:
@@ -195,9 +199,10 @@ def _address(remote: str) -> tuple[str, int]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warning of PySpark about pandas 3, which is not used here."""
+    """Without warnings of PySpark: that pandas is new, and, before an error, that there is one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         yield
 
 

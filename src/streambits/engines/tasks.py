@@ -106,12 +106,17 @@ def task_of(content: bytes, version: str) -> Callable[[Iterable[Any]], Iterator[
 
 
 def perform(content: bytes, batches: Iterable[Any]) -> Iterator[Any]:
-    """Do the work of a task; yields record batches of `SCHEMA`."""
+    """Do the work of a task; yields record batches of `SCHEMA`.
+
+    They come when all is done: an engine that has passed some on could not repeat the task.
+    """
     try:
-        for number, found in _made(Job.loads(content), batches):
-            yield from _rows(number, packed(found))
+        made = [(number, packed(found)) for number, found in _made(Job.loads(content), batches)]
     except StreambitsError as error:
         yield _row(0, 0, 1, str(error).encode(), type(error).__name__)
+        return
+    for number, result in made:
+        yield from _rows(number, result)
 
 
 def _made(job: Job, batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
