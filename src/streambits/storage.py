@@ -297,8 +297,10 @@ def opened(path: str | Path) -> Saved:
     return Saved(model, head.digest)
 
 
-def digest(path: str | Path) -> str:
-    """Return the digest that `opened` returns, without reading the arrays."""
+def digest(path: str | Path | bytes) -> str:
+    """Return the digest that `opened` returns, without reading the arrays; also of `to_bytes`."""
+    if isinstance(path, bytes):
+        return _read_head(io.BytesIO(path), Path("the bytes")).digest
     with _reading(Path(path)) as file:
         return _read_head(file, Path(path)).digest
 

@@ -71,6 +71,28 @@ def record_file(folder: str | Path, number: int) -> Path:
     return Path(folder) / RECORDS / f"{number:06d}.json"
 
 
+def code_files(shards: str | Path | Sequence[Any]) -> list[Any]:
+    """The shards that a user names: files of codes, or those of a folder or a job's folder.
+
+    Parameters
+    ----------
+    shards : path, or sequence of paths or indexes
+
+    Returns
+    -------
+    list
+        Of a single folder its Parquet files in the order of their names; of a sequence its items.
+    """
+    if not isinstance(shards, str | Path):
+        return list(shards)
+    path = Path(shards)
+    folder = path / CODES if (path / CODES).is_dir() else path
+    found: list[Any] = sorted(folder.glob("*.parquet")) if folder.is_dir() else [path]
+    if not found:
+        raise StorageError(f"{folder} has no Parquet files of codes")
+    return [one.absolute() for one in found]
+
+
 def encode_partition(
     coder: Coder, partition: Partition, folder: str | Path, made_by: str = ""
 ) -> Part:
@@ -161,7 +183,7 @@ def _kept_or_made(
             now |= {"from": json.loads(json.dumps(partition.fingerprint()))}
         except OSError as error:
             raise StorageError(f"it cannot be read: {error.strerror or error}") from error
-        known = _recorded(record)
+        known = recorded(folder, partition.number)
         size = path.stat().st_size if path.is_file() else -1
         if known and known == now | {"rows": known.get("rows"), "bytes": size}:
             return Part(partition.number, partition.name, known["rows"], size, kept=True)
@@ -172,8 +194,9 @@ def _kept_or_made(
         return Part(partition.number, partition.name, rows, size)
 
 
-def _recorded(path: Path) -> dict[str, Any] | None:
+def recorded(folder: str | Path, number: int) -> dict[str, Any] | None:
     """The record of a part; one that cannot be used is none, and the part is made again."""
+    path = record_file(folder, number)
     try:
         return unseal(path.read_bytes(), path)
     except (OSError, StorageError):

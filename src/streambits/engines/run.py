@@ -165,6 +165,22 @@ def sample_partitions(
     return Survey.rows(whole)
 
 
+def start(
+    engine: Engine, partitions: Sequence[Partition], settings: Settings, *, on_done: OnDone = silent
+) -> Learner:
+    """Build the learner that shards begin from, its landmarks a uniform sample of all partitions.
+
+    Parameters
+    ----------
+    engine, partitions, on_done
+        As for `learn`.
+    settings : Settings
+    """
+    checked, size = settings.checked(), settings.gathered
+    sample = sample_partitions(engine, partitions, size, settings.seed, on_done=on_done)
+    return checked.learner([sample])
+
+
 def learn(
     engine: Engine,
     partitions: Sequence[Partition],
@@ -199,9 +215,7 @@ def learn(
     """
     _check_numbers(partitions)
     if isinstance(learner, Settings):
-        size, seed = learner.gathered, learner.seed
-        sample = sample_partitions(engine, partitions, size, seed, on_done=on_done)
-        learner = learner.checked().learner([sample])
+        learner = start(engine, partitions, learner, on_done=on_done)
     shared = to_bytes(learner.shard())
     task = Task(folder=None if folder is None else str(folder), made_by=digest_of(shared))
     if folder is not None:

@@ -278,4 +278,7 @@ def finished(learner: Learner, whole: Shard) -> Learner:
     Learner
         With the epoch and the monitor of `learner`: it can go on as a stream.
     """
-    return Learner.from_state(learner.state()).merge(whole.learner)
+    state = learner.state()
+    # Without its monitor, which would judge the stream by the few rows that wait in the shards.
+    both = Learner.from_state(state | {"monitor": None}).merge(whole.learner)
+    return Learner.from_state(both.state() | {"monitor": state["monitor"]})

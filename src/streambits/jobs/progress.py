@@ -128,17 +128,18 @@ class JsonLog(logging.Handler):
         if event == "step":
             return
         if progress.rejects > self._rejects:
-            self._line("rejects", count=progress.rejects, new=progress.rejects - self._rejects)
+            self.line("rejects", count=progress.rejects, new=progress.rejects - self._rejects)
         self._rejects = progress.rejects
         plain = progress._asdict() | {"seconds": round(progress.seconds, 3)}
         plain["drift"] = progress.drift._asdict() if progress.drift else None
-        self._line(event, **plain, rows_per_second=round(progress.rate, 1))
+        self.line(event, **plain, rows_per_second=round(progress.rate, 1))
 
     def emit(self, record: logging.LogRecord) -> None:
         """A message of the library, such as one about a server that went away."""
-        self._line("log", level=record.levelname.lower(), message=record.getMessage())
+        self.line("log", level=record.levelname.lower(), message=record.getMessage())
 
-    def _line(self, event: str, **more: Any) -> None:
+    def line(self, event: str, **more: Any) -> None:
+        """One object: when, which job, what happened, and more."""
         head = {"time": datetime.now(UTC).isoformat(), "job": self._job, "event": event}
         line = json.dumps(finite(head | more), allow_nan=False) + "\n"
         try:

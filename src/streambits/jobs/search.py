@@ -200,7 +200,7 @@ class _Answering:
                 yield from _answers(ids, self.within(rows, radius, name=name))
             else:
                 hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
-                yield from _answers(ids, _split(hits))
+                yield from answers_of(ids, hits)
 
     def reranked(
         self,
@@ -232,7 +232,7 @@ class _Answering:
 
         for batch, hits in zip(held, found, strict=True):
             again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
-            yield from _answers(batch.ids, _split(again))
+            yield from answers_of(batch.ids, again)
 
 
 @dataclass(frozen=True)
@@ -431,6 +431,11 @@ def _answers(queries: Ids, found: list[Hits]) -> Iterator[Answer]:
         certain = None if hits.certain is None else hits.certain.tolist()
         reads = None if hits.reads is None else int(hits.reads)
         yield Answer(query, hits.ids.tolist(), hits.distances.tolist(), certain, reads)
+
+
+def answers_of(queries: Ids, hits: Hits) -> Iterator[Answer]:
+    """The hits of a search as answers, one for each query."""
+    return _answers(queries, _split(hits))
 
 
 def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:

@@ -1,0 +1,222 @@
+"""Shards: merged in one order, counted once, and equal to a learner that has seen everything."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streambits as sb
+from streambits.engines.partitions import ArrayPartition
+from streambits.engines.run import LocalEngine, array_partitions, learn
+from streambits.engines.shards import (
+    MergeTree,
+    Report,
+    Shard,
+    finished,
+    learn_partition,
+    merge_order,
+)
+from streambits.errors import InputError, MergeError
+from streambits.storage import from_bytes, to_bytes
+
+
+class Order:
+    """Remembers how it was merged."""
+
+    def __init__(self, number):
+        self.tree = number
+
+    def merge(self, other):
+        self.tree = (self.tree, other.tree)
+        return self
+
+
+def tree_of(count):
+    """The tree by its definition: neighbours are paired, level after level."""
+    level = list(range(count))
+    while len(level) > 1:
+        pairs = [(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]
+
+
+@given(order=st.integers(1, 70).flatmap(lambda n: st.permutations(range(n))))
+def test_any_order_of_arrival_gives_one_tree(order):
+    tree = MergeTree(len(order))
+    for number in order:
+        assert tree.add(number, Order(number))
+        assert not tree.add(number, Order(number))
+    assert tree.missing == []
+    assert tree.result().tree == tree_of(len(order))
+
+
+@given(count=st.integers(1, 200))
+def test_merges_in_order_need_few_shards_at_a_time(count):
+    held, most, merges = set(), 0, list(merge_order(count))
+    assert len(merges) == count - 1
+    waiting = iter(range(count))
+    for left, right, _ in merges:
+        while right not in held:
+            held.add(next(waiting))
+        assert left in held
+        most = max(most, len(held))
+        held.remove(right)
+    assert held <= {0}
+    assert most <= count.bit_length() + 1
+
+
+def test_a_tree_says_what_is_missing():
+    tree = MergeTree(3)
+    tree.add(1, Order(1))
+    with pytest.raises(MergeError, match="missing: 0, 2"):
+        tree.result()
+    with pytest.raises(MergeError, match="partition 3 is not one of 3"):
+        tree.add(3, Order(3))
+
+
+@pytest.fixture(scope="module")
+def shards(mixture):
+    """A learner, and the bytes of its shards of 5 partitions of different sizes."""
+    rows = mixture(9000)
+    learner = sb.ssbc(rows[:40], 8, epochs="never")
+    parts = array_partitions(np.split(rows, [10, 3000, 3000, 8500]))
+    return learner, rows, [to_bytes(learn_partition(learner, one)) for one in parts]
+
+
+def merged(shards, order):
+    tree = MergeTree(len(shards))
+    for number in order:
+        tree.add(number, from_bytes(shards[number]))
+    return tree.result()
+
+
+@given(order=st.lists(st.integers(0, 4), max_size=12), end=st.permutations(range(5)))
+def test_shards_give_the_same_bits_in_any_order_and_with_repetitions(shards, order, end):
+    _, rows, parts = shards
+    found = merged(parts, [*order, *end])
+    assert to_bytes(found) == to_bytes(merged(parts, range(5)))
+    assert found.learner.seen == len(rows)
+    assert [one.rows for one in found.reports.values()] == [10, 2990, 0, 5500, 500]
+
+
+def test_a_gram_sketch_equals_that_of_one_pass(shards):
+    learner, rows, parts = shards
+    whole = finished(learner, merged(parts, range(5)))
+    alone = learner.fresh().learn(rows)
+    mine, theirs = whole.sketch, alone.sketch
+    assert mine.seen == theirs.seen == len(rows)
+    np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-7)  # single precision
+    for name, value in mine.state().items():
+        if hasattr(value, "shape"):
+            np.testing.assert_allclose(value, theirs.state()[name], rtol=1e-5, atol=1e-6)
+    assert learner.seen == 0
+
+
+def test_shards_of_equal_rows_draw_different_positions_and_are_no_copies(mixture):
+    rows = mixture(12_000)
+    learner = sb.ssbc(rows[:40], 8)
+    first, second = (learn_partition(learner, ArrayPartition(n, rows)) for n in (0, 1))
+    drawn = [{row.tobytes() for row in shard.learner.sample} for shard in (first, second)]
+    assert len(drawn[0] & drawn[1]) < 0.55 * len(drawn[0])  # 5,000 of 12,000: 0.42 by chance
+    assert first.merge(second).learner.seen == 24_000
+
+
+def test_a_shard_that_is_learned_again_is_the_same(mixture):
+    learner = sb.ssbc(mixture(40), 8, refine=2)
+    parts = [ArrayPartition(7, mixture(5000)), ArrayPartition(7, mixture(5000))]
+    first, second = (to_bytes(learn_partition(learner, one)) for one in parts)
+    assert first == second
+    other = to_bytes(learn_partition(learner, ArrayPartition(8, mixture(5000))))
+    assert other != first
+
+
+def test_a_shard_counts_once(shards):
+    _, _, parts = shards
+    one, two, three = (from_bytes(parts[n]) for n in (0, 1, 3))
+    both = one.merge(two)
+    assert both.merge(from_bytes(parts[1])) is both
+    assert both.learner.seen == 3000
+    with pytest.raises(MergeError, match="partition 1 is in both shards, and partition 3 in one"):
+        both.merge(from_bytes(parts[1]).merge(three))
+    assert both.parts == {0, 1}
+
+
+@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+def test_no_shard_begins_an_epoch_and_the_coordinator_gets_the_evidence(mixture):
+    rows = mixture(4000)
+    learner = sb.ssbc(rows[:100], 8, epochs="auto")
+    far = rows + 1000
+    shard = learn_partition(learner, ArrayPartition(0, far))
+    assert (shard.learner.epoch, shard.learner.epochs) == (0, "never")
+    assert shard.reports[0].out_of_reach == 1.0
+    near = learn_partition(learner, ArrayPartition(1, rows))
+    assert near.reports[1].out_of_reach == 0.0
+    whole = finished(learner, near.merge(shard))
+    assert (whole.epoch, whole.epochs, whole.seen) == (0, "auto", 8000)
+
+
+@pytest.mark.filterwarnings("ignore:2,048")  # of the learner, block by block
+def test_the_reports_of_workers_are_judged(mixture):
+    rows = mixture(4000)
+    learner = sb.ssbc(rows[:100], 8, epochs="never")
+    parts = array_partitions([rows, rows + 1000, rows + 2000])
+    with pytest.warns(sb.errors.ReachWarning, match="8,000 of 12,000 rows learned"):
+        learn(LocalEngine(), parts, learner)
+    with pytest.raises(sb.errors.ReachError, match=r"8,000 of 12,000 .* partition 1"):
+        learn(LocalEngine(), parts, learner, refuse=True)
+
+
+def test_rows_of_another_width_name_the_partition(mixture):
+    learner = sb.ssbc(mixture(40), 8)
+    with pytest.raises(InputError, match=r"partition 2 .*rows have 5 numbers.* rows of 8"):
+        learn_partition(learner, ArrayPartition(2, np.ones((10, 5))))
+
+
+def test_shards_with_refinement_give_a_coder(mixture):
+    rows = mixture(6000)
+    settings = sb.Settings(bits=16, n_landmarks=60, refine=4)
+    found = learn(LocalEngine(), array_partitions(np.split(rows, 4)), settings).learner
+    coder = found.coder()
+    assert (coder.bits, coder.refine) == (16, 4)
+    index = sb.HammingIndex(16)
+    index.add(coder.encode(rows))
+    hits = index.search(coder.queries(rows[:200]), 1)
+    assert (hits.ids[:, 0] == np.arange(200)).mean() > 0.5
+
+
+def test_the_order_of_reports_is_that_of_partitions():
+    reports = [Report(3, "c", 1), Report(0, "a", 2)]
+    assert list(Shard(None, reports).reports) == [0, 3]
+
+
+def test_a_learner_keeps_what_it_knew(mixture):
+    rows = mixture(6000)
+    begun = sb.ssbc(rows[:40], 8, epochs="never").learn(rows[:1000])
+    before = to_bytes(begun)
+    found = learn(LocalEngine(), array_partitions(np.split(rows[1000:], 5)), begun).learner
+    assert found.seen == 6000
+    assert to_bytes(begun) == before
+
+
+@pytest.mark.parametrize("method", ["linear", "rff_fd", "osh", "frosh", "product"])
+def test_every_kind_of_sketch_is_learned_by_partitions(mixture, method):
+    rows = mixture(5000)
+    settings = sb.Settings(bits=8, method=method, n_landmarks=50)
+    parts = array_partitions(np.split(rows, [1, 2000, 4999]))
+    first, second = (to_bytes(learn(LocalEngine(), parts, settings).learner) for _ in range(2))
+    assert first == second
+    assert from_bytes(first).seen == 5000
+
+
+def test_sorted_partitions_have_landmarks_from_all_of_them(mixture):
+    rows = mixture(8000)
+    rows = rows[np.argsort(rows[:, 0])]
+    parts = array_partitions(np.split(rows, 8))
+    settings = sb.Settings(bits=16, n_landmarks=80, method="ssbc")
+    landmarks = learn(LocalEngine(), parts, settings).learner.features.like
+    bounds = [part[0, 0] for part in np.split(rows, 8)]
+    counts = np.histogram(landmarks[:, 0], [*bounds, np.inf])[0]
+    assert counts.min() >= 2
+    assert all(low <= high for low, high in pairwise(bounds))
