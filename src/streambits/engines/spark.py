@@ -12,8 +12,8 @@ they share with it.
 
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,13 @@ from urllib.parse import urlsplit
 
 import streambits
 from streambits._arrays import as_count
-from streambits.engines import run
+from streambits.engines import job, run
 from streambits.engines.frames import KEY, FramePartition
 from streambits.engines.partitions import partition_files
-from streambits.engines.parts import Part, merge_hits
+from streambits.engines.parts import Part, code_files, merge_hits
 from streambits.engines.shards import MergeTree
 from streambits.engines.tasks import SCHEMA, Job, Results, task_of, unpacked
 from streambits.errors import InputError, MissingExtraError, StorageError, UnreachableError
-from streambits.evaluation.evaluate import ROWS as SAMPLE
 from streambits.evaluation.result import Evaluation
 from streambits.index import Hits
 from streambits.io.rows.arrow import table_columns
@@ -184,6 +183,23 @@ def connect(remote: str, *, retry_seconds: float = 60.0) -> Any:
         )
         _ = session.version  # the first answer of the server
     return session
+
+
+@contextmanager
+def connected(remote: str) -> Iterator[Any]:
+    """A session as `connect` opens it, which is stopped at the end.
+
+    Yields
+    ------
+    SparkSession
+    """
+    session = connect(remote)
+    try:
+        yield session
+    finally:
+        session.client.set_retry_policies([])  # nobody waits for a server that has gone
+        with _quiet(), suppress(PySparkException, grpc.RpcError):
+            session.stop()
 
 
 def _address(remote: str) -> tuple[str, int]:
@@ -360,17 +376,22 @@ def _by_value(keys: Any) -> Callable[[str], Any]:
     return int if whole else str
 
 
-def _source(session: Any, source: Any, options: dict[str, Any]) -> tuple[SparkEngine, list[Any]]:
-    """The engine and the partitions of a DataFrame, or of files that the tasks read."""
+def _opened(
+    session: Any, source: Any, options: dict[str, Any]
+) -> tuple[SparkEngine, list[Any], dict[str, Any]]:
+    """The engine, the partitions of a DataFrame or files, and what a folder records of them."""
+    plain = {name: str(value) for name, value in options.items()}
     if isinstance(source, DataFrame):
         frame, partitions = partition_frame(source, **options)
-        return SparkEngine(session, frame), list(partitions)
+        return SparkEngine(session, frame), list(partitions), {"files": [[FRAME]], **plain}
     if hasattr(source, "mapInArrow"):
         raise InputError(
             "this DataFrame is not of Spark Connect: make it with a session of "
             f"SparkSession.builder.remote({EXAMPLE!r})"
         )
-    return SparkEngine(session), list(partition_files(source, **options))
+    listed = [source] if isinstance(source, str | Path) else list(source)
+    files = {"files": [[str(one)] for one in listed], **plain}
+    return SparkEngine(session), list(partition_files(listed, **options)), files
 
 
 def learn(
@@ -379,11 +400,10 @@ def learn(
     learner: Learner | Settings,
     *,
     folder: str | Path | None = None,
-    refuse: bool = False,
     on_done: run.OnDone = run.silent,
     **options: Any,
 ) -> Learner:
-    """Learn a data set, each partition into a shard, and merge these in a fixed order.
+    """Learn a data set on Spark, each partition into a shard, merged in a fixed order.
 
     Parameters
     ----------
@@ -393,17 +413,16 @@ def learn(
         Rows that Spark hands to the tasks; or files that the tasks read by themselves, each a
         partition, in the order of their rows.
     learner : Learner or Settings
-        What shards begin from, which stays as it is. Settings: landmarks are drawn from a uniform
-        sample of all rows, in a pass of its own.
+        What to begin with; a learner stays as it is, and what it has learned is in the result. With
+        settings, landmarks are a uniform sample of all rows, for which the data are read once more.
     folder : path, optional
-        Where shards are kept, on a disk that all workers see, so that the same call goes on with
-        those that are finished.
-    refuse : bool, default False
-        Whether it is an error if most rows are out of reach of the landmarks of `learner`.
+        A job's folder, on a disk that all workers see: it gets model.safetensors, and if the call
+        is repeated after a failure, what was finished is not learned again.
     on_done : callable, optional
-        Called as (what, done, count) when a partition is done.
+        Called as (what, done, count), such as ("learned", 3, 16).
     **options
-        Of a DataFrame, see `partition_frame`; of files, see `partition_files`.
+        Of a DataFrame: vectors, ids, partition, n_partitions of `partition_frame`. Of files:
+        columns, ids, format, groups of `partition_files`.
 
     Returns
     -------
@@ -414,6 +433,8 @@ def learn(
     ------
     InputError, StorageError
         If rows cannot be used or read; the message names the partition.
+    StreambitsError
+        If a worker has another version of streambits, or none.
     UnreachableError
         If the server goes away.
 
@@ -423,10 +444,11 @@ def learn(
     >>> frame = session.read.parquet("vectors/")  # doctest: +SKIP
     >>> learner = learn(session, frame, Settings(bits=64), vectors="vector")  # doctest: +SKIP
     """
-    engine, partitions = _source(session, source, options)
-    return run.learn(
-        engine, partitions, learner, folder=folder, refuse=refuse, on_done=on_done
-    ).learner
+    engine, partitions, described = _opened(session, source, options)
+    if folder is None:
+        return run.learn(engine, partitions, learner, on_done=on_done).learner
+    plan = job.EngineJob(partitions, Path(folder), described)
+    return job.learn(engine, plan, learner, on_done=on_done).learner
 
 
 def encode(
@@ -438,7 +460,7 @@ def encode(
     on_done: run.OnDone = run.silent,
     **options: Any,
 ) -> list[Part]:
-    """Encode a data set; tasks write a part file for each partition into `folder`/codes.
+    """Encode a data set on Spark: tasks write Parquet files to a folder.
 
     Parameters
     ----------
@@ -446,18 +468,18 @@ def encode(
         As for `learn`.
     coder : Coder
     folder : path
-        On a disk that all workers see. A part is written under a temporary name and renamed; parts
-        that are finished are kept.
+        A job's folder, on a disk that all workers see. It gets codes/part-000000.parquet and so on,
+        one for each partition, each under a temporary name until it is whole, and the coder, so
+        that `streambits.open` searches it. If the call is repeated, finished parts are kept.
 
     Returns
     -------
     list of Part
-        One for each partition.
+        Number, name, rows and bytes of each.
     """
-    engine, partitions = _source(session, source, options)
-    if engine.frame is None:
-        return run.encode(engine, partitions, coder, folder, on_done=on_done)
-    return run.encode_counted(engine, partitions, coder, folder, on_done=on_done)
+    engine, partitions, described = _opened(session, source, options)
+    plan = job.EngineJob(partitions, Path(folder), described)
+    return job.encode(engine, plan, coder, on_done=on_done)
 
 
 def search(
@@ -476,11 +498,14 @@ def search(
     ----------
     session, on_done
         As for `learn`.
-    codes : DataFrame or sequence of paths
-        A DataFrame with the columns of codes in Parquet: id, epoch, and code or refinement. Or
-        files and folders of codes that no id is twice in; a task opens one at a time.
+    codes : DataFrame, path or sequence of paths
+        A DataFrame with the columns of codes in Parquet: id, epoch, and code or refinement. Or a
+        folder of codes or of a job, whose Parquet files are the shards; or files and folders that
+        `open_codes` opens. No id may come twice. A task holds one shard at a time.
     queries, k, **options
-        As for `HammingIndex.search`.
+        As for `HammingIndex.search`: codes, real values or `coder.queries(rows)`. Of the latter,
+        `candidates` is the number in each shard, so answers are those of one index for "all", and
+        otherwise at least as good.
     bits : int, optional
         Of a DataFrame: the length of the codes; by default whole bytes.
 
@@ -495,19 +520,20 @@ def search(
     """
     k = as_count(k, "k")
     if not isinstance(codes, DataFrame):
-        return run.search(SparkEngine(session), codes, queries, k, on_done=on_done, **options)
+        shards = code_files(codes)
+        return run.search(SparkEngine(session), shards, queries, k, on_done=on_done, **options)
     with _quiet(), spark_errors():
         names = codes.columns
-    missing = sorted({"id", "epoch"} - set(names)) or ["code"]
     wanted = [name for name in ("id", "epoch", "code", "refinement") if name in names]
-    if len(wanted) < 3:
+    if wanted[:2] != ["id", "epoch"] or len(wanted) < 3:
+        missing = next((name for name in ("id", "epoch") if name not in names), "code")
         raise InputError(
-            f"{FRAME} has no column {missing[0]!r}; it has {', '.join(names)}: codes have the "
+            f"{FRAME} has no column {missing!r}; it has {', '.join(names)}: codes have the "
             f"columns id, epoch, and code or refinement"
         )
     found: list[Hits] = []
-    job = Job("codes", partial(run.search_task, {"k": k, **options}), bits, queries)
-    for _, hits in _collected(codes.select(*wanted), job):
+    work = partial(run.search_task, {"k": k, **options})
+    for _, hits in _collected(codes.select(*wanted), Job("codes", work, bits, queries)):
         found.append(hits)
         on_done("searched", len(found), len(found))
     if not found:
@@ -520,28 +546,24 @@ def evaluate(
     model: Any,
     source: Any,
     *,
-    sample: int = SAMPLE,
-    seed: int = 0,
     on_done: run.OnDone = run.silent,
-    partitions: dict[str, Any] | None = None,
+    partitions: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Measure a model's codes on a uniform sample of a data set, which tasks draw.
+    """Measure how well a model's codes find neighbours, on a sample that tasks draw.
 
     Parameters
     ----------
     session, source, on_done
         As for `learn`.
-    model, sample, seed, **options
-        As for `streambits.evaluate`.
-    partitions : dict, optional
-        What `learn` has as options: of a DataFrame, see `partition_frame`.
+    model, **options
+        As for `streambits.evaluate`: sample, queries, k, lengths, bytes, target and seed.
+    partitions : mapping, optional
+        What `learn` has as options: of a DataFrame, those of `partition_frame`.
 
     Returns
     -------
     Evaluation
     """
-    engine, found = _source(session, source, partitions or {})
-    return run.evaluate_sample(
-        engine, model, found, sample=sample, seed=seed, on_done=on_done, **options
-    )
+    engine, found, _ = _opened(session, source, dict(partitions or {}))
+    return run.evaluate_sample(engine, model, found, on_done=on_done, **options)
