@@ -1,6 +1,8 @@
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -386,6 +388,11 @@ def test_a_data_frame_of_another_spark_is_refused(session):
 
     with pytest.raises(InputError, match="not of Spark Connect"):
         spark.learn(session, Classic(), SETTINGS)
+
+
+def test_it_can_be_imported_by_a_program_without_a_file():
+    program = "import streambits.engines.spark as found; assert found"
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("remote", ["http://host:1", "sc://", "sc://host:port", "host"])

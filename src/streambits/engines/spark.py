@@ -11,6 +11,7 @@ they share with it.
 """
 
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,9 +38,29 @@ from streambits.model.coder import Coder
 from streambits.model.learner import Learner
 from streambits.storage import from_bytes, to_bytes
 
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Let PySpark be imported without its warning about pandas, and from `python -c`.
+
+    PySpark takes a main module that has no file for a run of its own doctests, looks for a Spark
+    with a JVM to run them, and exits.
+    """
+    main = sys.modules["__main__"]
+    nameless = not hasattr(main, "__file__") and not hasattr(sys, "ps1")
+    if nameless:
+        main.__file__ = "<string>"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        if nameless:
+            del main.__file__
+
+
 try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # that pandas is too new; it is not used
+    with _importing():
         import grpc
         from pyspark import cloudpickle
         from pyspark.errors import PySparkException, PythonException
