@@ -64,7 +64,7 @@ class FramePartition:
         return Facts(self.count, width, text)
 
     def batches(self) -> Iterator[RowBatch]:
-        return table_batches(self.rows, self._options, self.name)
+        return table_batches(self.rows, self._options, "the DataFrame")
 
     def fingerprint(self) -> Any:
         digest = hashlib.blake2b(digest_size=8)
