@@ -411,3 +411,48 @@ def test_changes_of_a_loaded_index_do_not_reach_its_file(path):
     assert loaded.get([0, 1]) == codes[[1, 0]]
     assert path.read_bytes() == before
     assert sb.load(path).get([0, 1, 7]) == codes[[0, 1, 7]]
+
+
+# Bytes
+
+
+def test_bytes_are_what_a_file_has(*, method, build, train, rows, path, fingerprint):
+    learner = build(method, train).learn(rows)
+    sb.save(learner, path)
+    data = sb.to_bytes(learner)
+    assert data == path.read_bytes()
+    assert storage.digest(data) == storage.digest(path)
+    assert fingerprint(sb.from_bytes(data)) == fingerprint(learner)
+    assert fingerprint(sb.from_bytes(memoryview(data))) == fingerprint(learner)
+
+
+def test_an_index_and_a_coder_come_back_from_bytes(train, rows):
+    coder = sb.ssbc(train, 12, refine=2).learn(rows).coder()
+    index = sb.HammingIndex(12)
+    index.add(coder.encode(rows))
+    again = sb.from_bytes(sb.to_bytes(index))
+    asked = coder.queries(rows[:5])
+    assert again.search(asked, 3).ids.tolist() == index.search(asked, 3).ids.tolist()
+    again.remove([0])  # it is not a view of the bytes
+    assert sb.from_bytes(sb.to_bytes(coder)).encode(rows) == coder.encode(rows)
+
+
+def test_bytes_that_are_damaged_are_refused(learner):
+    data = sb.to_bytes(learner)
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(data), 40):
+        broken = bytearray(data)
+        broken[place] ^= 1 << int(rng.integers(8))
+        with pytest.raises(StorageError, match="a shard"):
+            sb.from_bytes(broken, name="a shard")
+    for size in (0, 7, 100, len(data) - 1):
+        with pytest.raises(StorageError, match="the bytes"):
+            sb.from_bytes(data[:size])
+    with pytest.raises(InputError, match="not dict"):
+        sb.to_bytes({})
+
+
+def test_what_a_file_of_something_else_holds_is_no_model(path):
+    path.write_bytes(safetensors.numpy.save({"x": np.ones(3)}))
+    with pytest.raises(StorageError, match="not of streambits"):
+        sb.from_bytes(path.read_bytes())

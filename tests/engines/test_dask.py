@@ -198,6 +198,24 @@ def test_a_cluster_that_goes_away_is_named_and_what_is_done_is_kept(files, mixtu
     assert not list((tmp_path / "out").rglob(".*"))
 
 
+def test_a_cluster_without_workers_is_not_waited_for_without_end(files, mixture, monkeypatch):
+    monkeypatch.setattr(engine, "WAIT", 0.5)
+    learner = sb.ssbc(mixture(40), 8)
+    there = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    )
+    with there, distributed.Client(there, set_as_default=False) as client:
+        found = engine.DaskEngine(client)
+        there.scale(0)
+        partitions = partition_files(files(mixture(1000), 2))
+        with pytest.raises(UnreachableError, match=r"went away or does not answer .*0/1 workers"):
+            run.learn(found, partitions, learner)
+
+
 def test_a_partition_that_kills_its_workers_is_named(cluster, files, mixture):
     partitions = partition_files(files(mixture(100), 2))
     found = engine.DaskEngine(cluster)

@@ -155,9 +155,10 @@ def search_command(
         )
     if exact is not None and rerank is not None:
         raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
+    by_engine = engine.check(context, OPTIONS)
     console = output.stderr()
     source = open_source(query, columns=column_names(columns), ids=ids, format=format)
-    if engine.check(context, OPTIONS):
+    if by_engine:
         only = None if allow is None else read_ids(allow)
         wanted = {"candidates": candidates, "metric": None if metric is None else metric.value}
         told = {name: value for name, value in wanted.items() if value is not None}

@@ -6,6 +6,7 @@ two are merged. Rows never travel. Every task depends on its arguments alone, so
 after a worker has died, and the end is the same to the byte.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -38,6 +39,7 @@ except ImportError:
 
 SOON = 10  # priority of merges before partitions: shards do not pile up
 WAIT = 30.0  # seconds for a first worker to come
+TICK = 0.02  # seconds between two looks at what is done
 CLOSED = getattr(distributed.client, "ClosedClientError", CommClosedError)  # older ones have none
 LOST = (CommClosedError, CancelledError, TimeoutError, OSError, CLOSED)
 VERSION = "__import__('streambits').__version__"
@@ -53,7 +55,8 @@ class DaskEngine:
     Raises
     ------
     UnreachableError
-        If there is no worker, or the scheduler does not answer.
+        If there is no worker, or the scheduler does not answer; also later, if all workers are gone
+        and none comes for a minute.
     InputError
         If a worker has not this version of streambits; the message names it.
 
@@ -99,7 +102,8 @@ class DaskEngine:
             for done, future in enumerate(self._completed(futures)):
                 future.result() if future.status != "finished" else None  # raises what it raised
                 on_done("", done + 1, len(items))
-            result: bytes = whole.result()
+            (last,) = self._completed([whole])
+            result: bytes = last.result()
             return result
 
     @contextmanager
@@ -135,24 +139,44 @@ class DaskEngine:
         """The futures as they are done; they are let go, so that their results may be, too."""
         waiting = distributed.as_completed(futures, loop=self._client.loop)
         futures.clear()
-        for future in waiting:
-            yield future
-            del future
+        since = time.monotonic()
+        while not waiting.is_empty():
+            if waiting.has_ready():
+                yield next(waiting)
+                since = time.monotonic()
+            elif time.monotonic() - since < WAIT:
+                time.sleep(TICK)
+            else:  # Dask itself would wait for ever
+                self._client.wait_for_workers(1, timeout=WAIT)
+                since = time.monotonic()
 
     def _check_workers(self) -> None:
+        """All workers, and the scheduler, which reads tasks, must have this version."""
         self._client.wait_for_workers(1, timeout=WAIT)
+        self._check_version(f"the scheduler {self.address}", self._on_scheduler())
         found = self._client.run(eval, VERSION, on_error="return")
         for address, version in sorted(found.items()):
-            if isinstance(version, BaseException):
-                raise InputError(
-                    f"the worker {address} cannot import streambits ({version}): install "
-                    f"streambits {streambits.__version__} there"
-                )
-            if version != streambits.__version__:
-                raise InputError(
-                    f"the worker {address} has streambits {version}, and this process "
-                    f"{streambits.__version__}: install the same version everywhere"
-                )
+            if not isinstance(version, OSError):  # it has died meanwhile, and others go on
+                self._check_version(f"the worker {address}", version)
+
+    def _on_scheduler(self) -> Any:
+        try:
+            return self._client.run_on_scheduler(eval, VERSION)
+        except ImportError as error:
+            return error
+
+    @staticmethod
+    def _check_version(who: str, version: Any) -> None:
+        ours = streambits.__version__
+        if isinstance(version, BaseException):
+            raise InputError(
+                f"{who} cannot import streambits ({version}): install streambits {ours} there"
+            )
+        if version != ours:
+            raise InputError(
+                f"{who} has streambits {version}, and this process {ours}: install the same "
+                f"version everywhere"
+            )
 
     @contextmanager
     def _errors(self, items: Sequence[Any] = ()) -> Iterator[None]:
