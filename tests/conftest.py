@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import streambits as sb
 
-pytest_plugins = ["servers.kafka", "servers.nats", "servers.postgres"]
+pytest_plugins = ["servers.kafka", "servers.nats", "servers.postgres", "servers.sail"]
 settings.register_profile(
     "default",
     deadline=None,

@@ -27,8 +27,15 @@ from streambits.model.learner import Learner
 
 READING = ("columns", "ids", "format")  # options of jobs that an engine has as well
 SHOWING = ("json", "quiet", "log_json")
-ENGINES = ("dask",)
-OF_ENGINE = {"scheduler": "dask", "workers": "dask"}  # options, and the engine that has them
+ENGINES = ("dask", "spark")
+OF_ENGINE = {  # options, and the engine that has them
+    "scheduler": "dask",
+    "workers": "dask",
+    "row_groups": "dask",
+    "remote": "spark",
+    "partitions": "spark",
+    "partition_by": "spark",
+}
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,9 @@ class EngineOptions:
 
     engine: str | None = option(
         None,
-        "Who does the work. dask: the workers of a cluster, partition by partition; they must see "
-        "the files and the folder by the same paths. Default: this process, in one pass.",
+        "Who does the work, partition by partition. dask: the workers of a cluster, which must see "
+        "the files and the folder by the same paths. spark: a Spark Connect server, which reads "
+        "Parquet files; its workers must see the folder. Default: this process, in one pass.",
         choices=ENGINES,
     )
     scheduler: str | None = option(
@@ -49,9 +57,20 @@ class EngineOptions:
     )
     row_groups: int | None = option(
         None,
-        "Of an engine: row groups of a Parquet file that are a partition. By default every file "
-        "is one.",
+        "Of dask: row groups of a Parquet file that are a partition. By default every file is one.",
         least=1,
+    )
+    remote: str | None = option(
+        None, "Of spark: the address of the server, such as sc://host:15002."
+    )
+    partitions: int | None = option(
+        None,
+        "Of spark: number of partitions, into which rows are divided by their ids. By default one "
+        "for every 262,144 rows; a task holds the rows of one in memory.",
+        least=1,
+    )
+    partition_by: str | None = option(
+        None, "Of spark: name of a column whose values are the partitions, instead."
     )
 
     def check(self, context: typer.Context, allowed: Sequence[str], *, here: bool = False) -> bool:
@@ -66,11 +85,7 @@ class EngineOptions:
                 if getattr(self, name) is not None:
                     raise typer.BadParameter(f"{_flag(name)} needs --engine")
             return False
-        for name, engine in OF_ENGINE.items():
-            if getattr(self, name) is not None and engine != self.engine:
-                raise typer.BadParameter(f"{_flag(name)} is for --engine {engine}")
-        if self.engine == "dask" and (self.scheduler is None) == (self.workers is None):
-            raise typer.BadParameter("--engine dask needs --scheduler ADDRESS or --workers N")
+        self._check_own()
         if here:
             raise typer.BadParameter(
                 "--engine needs a folder that all workers see: name it with --out"
@@ -86,9 +101,29 @@ class EngineOptions:
                 )
         return True
 
+    def _check_own(self) -> None:
+        """Refuse options of another engine, and an engine without an address."""
+        for name, engine in OF_ENGINE.items():
+            if getattr(self, name) is not None and engine != self.engine:
+                raise typer.BadParameter(f"{_flag(name)} is for --engine {engine}")
+        if self.engine == "dask" and (self.scheduler is None) == (self.workers is None):
+            raise typer.BadParameter("--engine dask needs --scheduler ADDRESS or --workers N")
+        if self.engine == "spark" and self.remote is None:
+            raise typer.BadParameter("--engine spark needs --remote ADDRESS")
+        if self.partitions is not None and self.partition_by is not None:
+            raise typer.BadParameter(
+                "--partition-by says what partitions are, without --partitions"
+            )
+
     @contextmanager
     def opened(self) -> Iterator[Engine]:
         """The engine, with its workers there."""
+        if self.engine == "spark":
+            from streambits.engines import spark  # noqa: PLC0415 - an extra
+
+            with spark.connected(self.remote or "") as session:
+                yield spark.SparkEngine(session)
+            return
         from streambits.engines import dask  # noqa: PLC0415 - an extra
 
         if self.scheduler is not None:
@@ -98,12 +133,42 @@ class EngineOptions:
         with dask.local_cluster(self.workers or 1) as client:
             yield dask.DaskEngine(client)
 
+    @contextmanager
+    def reading(
+        self, sources: list[str], options: JobOptions
+    ) -> Iterator[tuple[Engine, list[Any]]]:
+        """The engine, and the partitions of the sources."""
+        columns = column_names(options.columns)
+        if self.engine != "spark":
+            how = {"ids": options.ids, "format": options.format, "groups": self.row_groups}
+            partitions = list(partition_files(sources, columns=columns, **how))  # type: ignore[arg-type]
+            with self.opened() as there:
+                yield there, partitions
+            return
+        from streambits.engines import spark  # noqa: PLC0415 - an extra
+
+        if options.ids is None or options.format not in (None, "parquet"):
+            raise typer.BadParameter(
+                "--engine spark reads Parquet files, with a column of ids: name it with --ids"
+            )
+        paths = [one if is_url(one) else str(Path(one).absolute()) for one in sources]
+        with spark.connected(self.remote or "") as session:
+            frame, shares = spark.partition_frame(
+                spark.read_parquet(session, paths),
+                vectors=columns,
+                ids=options.ids,
+                partition=self.partition_by,
+                n_partitions=self.partitions,
+            )
+            yield spark.SparkEngine(session, frame), list(shares)
+
 
 def _flag(name: str) -> str:
     return f"--{name.rstrip('_').replace('_', '-')}"
 
 
-def _plan(
+@contextmanager
+def _planned(
     sources: list[str],
     options: JobOptions,
     engine: EngineOptions,
@@ -111,22 +176,16 @@ def _plan(
     *,
     settings: dict[str, Any] | None = None,
     names: dict[str, str] | None = None,
-) -> EngineJob:
+) -> Iterator[tuple[Engine, EngineJob]]:
+    """The engine, and the job that it is to do."""
     if is_url(str(out)):
         raise InputError(f"--out is {out}, a URL, and it must be a folder that all workers see")
-    partitions: list[Any] = list(
-        partition_files(
-            sources,
-            columns=column_names(options.columns),
-            ids=options.ids,
-            format=options.format,
-            groups=engine.row_groups,
-        )
-    )
     source: dict[str, Any] = {"files": [[one] for one in sources], "format": options.format}
     source |= {"columns": column_names(options.columns), "ids": options.ids}
-    source |= {"row_groups": engine.row_groups}
-    return EngineJob(partitions, out.absolute(), source, settings, names)
+    more = ("partitions", "partition_by") if engine.engine == "spark" else ("row_groups",)
+    source |= {name: getattr(engine, name) for name in more}
+    with engine.reading(sources, options) as (there, partitions):
+        yield there, EngineJob(partitions, out.absolute(), source, settings, names)
 
 
 def learn_by_engine(
@@ -140,8 +199,8 @@ def learn_by_engine(
     engine: EngineOptions,
 ) -> None:
     """`streambits learn` on an engine."""
-    plan = _plan(sources, options, engine, out, settings=settings, names=names)
-    with engine.opened() as there, output.partitions_done(options) as on_done:
+    planned = _planned(sources, options, engine, out, settings=settings, names=names)
+    with planned as (there, plan), output.partitions_done(options) as on_done:
         found = job.learn(there, plan, model, refuse=options.refuse, on_done=on_done)
     rows = sum(one.rows for one in found.reports)
     count, epoch = len(found.reports), found.learner.epoch
@@ -158,9 +217,9 @@ def encode_by_engine(
     engine: EngineOptions,
 ) -> None:
     """`streambits encode` on an engine."""
-    plan = _plan(sources, options, engine, out, names={"model": name})
+    planned = _planned(sources, options, engine, out, names={"model": name})
     coder = model.coder
-    with engine.opened() as there, output.partitions_done(options) as on_done:
+    with planned as (there, plan), output.partitions_done(options) as on_done:
         parts = job.encode(there, plan, coder, on_done=on_done)
     rows, kept = sum(part.rows for part in parts), sum(part.kept for part in parts)
     count, epoch = len(parts), coder.epoch

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from streambits._files import make_folder
 from streambits.engines import run
+from streambits.engines.frames import FramePartition
 from streambits.engines.partitions import ArrayPartition, Partition, partition_errors
 from streambits.engines.parts import RECORDS, SHARDS, Part, digest_of, recorded
 from streambits.engines.run import Engine, Learned, OnDone, silent
@@ -120,7 +121,8 @@ def _digest(model: Learner | Coder) -> str:
 def _start(engine: Engine, plan: EngineJob, settings: Settings, on_done: OnDone) -> Learner:
     """The learner that shards begin from; once landmarks are drawn, they are kept."""
     path = None
-    if not any(isinstance(one, ArrayPartition) for one in plan.partitions):
+    elsewhere = (ArrayPartition, FramePartition)  # whose rows this process may not have
+    if not any(isinstance(one, elsewhere) for one in plan.partitions):
         prints = [_fingerprint(one) for one in plan.partitions]
         name = digest_of(json.dumps([settings.plain(), prints]).encode())
         path = plan.folder / SHARDS / f"start-{name}.safetensors"
@@ -143,12 +145,19 @@ def _fingerprint(partition: Partition) -> Any:
             raise StorageError(f"it cannot be read: {error.strerror or error}") from error
 
 
+def _unchanged(partition: Partition, known: Any) -> bool:
+    """Whether a partition is the one that was recorded; by its count, if rows are elsewhere."""
+    if isinstance(partition, FramePartition):
+        return bool(known["rows"] == partition.count)
+    return bool(known == _fingerprint(partition))
+
+
 def _finished(plan: EngineJob, folder: JobFolder) -> Learned:
     """What was learned to the end before, if it was learned from these partitions."""
     reports = []
     for one in plan.partitions:
         known = recorded(plan.folder, one.number)
-        if known is None or known["from"] != _fingerprint(one):
+        if known is None or not _unchanged(one, known["from"]):
             what = "is new" if known is None else "has changed"
             raise StorageError(
                 f"{folder.path} has learned all there was, and since then partition {one.number} "

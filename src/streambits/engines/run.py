@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import as_count
 from streambits._files import make_folder
+from streambits.engines.frames import FramePartition
 from streambits.engines.partitions import ArrayPartition, Partition, Survey, numbered, survey
 from streambits.engines.parts import (
     CODES,
@@ -254,13 +255,17 @@ def encode(
     _check_numbers(partitions)
     for name in (CODES, RECORDS):
         make_folder(Path(folder) / name)
-    count = partial(survey_task, Task())
-    known: Survey = from_bytes(engine.reduce(count, partitions, None, _named("counted", on_done)))
-    ordered = [known.counts[one.number] for one in partitions]
+    if not all(isinstance(one, FramePartition) for one in partitions):  # they have ids and counts
+        count = partial(survey_task, Task())
+        known: Survey = from_bytes(
+            engine.reduce(count, partitions, None, _named("counted", on_done))
+        )
+        ordered = [known.counts[one.number] for one in partitions]
+        begun: Any = partitions
+        partitions = numbered(begun, ordered)
     shared = to_bytes(coder)
     task = partial(encode_task, Task(folder=str(folder), made_by=digest_of(shared)))
-    begun: Any = numbered(partitions, ordered)
-    parts: list[Part] = engine.map(task, begun, shared, _named("encoded", on_done))
+    parts: list[Part] = engine.map(task, partitions, shared, _named("encoded", on_done))
     remove_leftovers(folder, len(partitions))
     return parts
 

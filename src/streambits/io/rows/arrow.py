@@ -190,6 +190,29 @@ def _record_batches(file: Any, names: list[str], first: int) -> Iterator[tuple[i
         yield number, wanted
 
 
+def table_columns(schema: Any, options: ReadOptions, name: str) -> tuple[str, ...]:
+    """The columns with the vectors in a table called `name`, if all that is asked for is there."""
+    return _vector_columns(schema, options, name)[0]
+
+
+def table_layout(table: Any, options: ReadOptions, name: str) -> Layout | None:
+    """What a row of a table in memory is made of; None if there is no good row."""
+    names, listed = _vector_columns(table.schema, options, name)
+    found = _layout(names, listed, table.schema, _cut(table, 0, PROBE), name)
+    return _with_kind(found, table.schema, options)
+
+
+def table_batches(table: Any, options: ReadOptions, name: str) -> Iterator[RowBatch]:
+    """The rows of a table in memory, which has ids; bad ones are named by their ids."""
+    layout = table_layout(table, options, name)
+    wanted = _wanted(_vector_columns(table.schema, options, name)[0], layout, options)
+    most, row = batch_rows(options.rows, 8 * layout.width if layout else 0), 0
+    for piece in _cut(table.select(wanted), 0, most):
+        row += piece.num_rows
+        whole = piece.combine_chunks().to_batches() or [piece]
+        yield _sift_table(whole[0], layout, options, name, {"row": row}, by_id=True)
+
+
 def _cut(batch: Any, start: int, most: int) -> Iterator[Any]:
     for place in range(start, batch.num_rows, most):
         yield batch.slice(place, most)
@@ -304,9 +327,18 @@ def _is_list(kind: Any) -> bool:
 
 
 def _sift_table(
-    table: Any, layout: Layout | None, options: ReadOptions, path: str, at: At
+    table: Any,
+    layout: Layout | None,
+    options: ReadOptions,
+    path: str,
+    at: At,
+    *,
+    by_id: bool = False,
 ) -> RowBatch:
-    """Good and bad rows of a record batch, the last of which is before row at["row"]."""
+    """Good and bad rows of a record batch, the last of which is before row at["row"].
+
+    by_id: whether a bad row is named by its id, because its place says nothing.
+    """
     found = arrow_rows(table, layout, options)
     columns = [_stored(column) for column in table.columns]
     start, vectors = at["row"] - table.num_rows, len(columns) - len(options.others)
@@ -321,7 +353,8 @@ def _sift_table(
         reason = reason or why_bad(
             values[0] if listed else values, width, None if listed else names
         )
-        return Reject(f"{path}, row {start + place}", reason, str(values)[:REJECT_TEXT])
+        which = f"id {columns[-1][place].as_py()!r}" if by_id else f"row {start + place}"
+        return Reject(f"{path}, {which}", reason, str(values)[:REJECT_TEXT])
 
     return sift(found, at, reject)
 
