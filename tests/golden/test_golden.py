@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from golden import make
-from streambits import storage
 from streambits.io.codes.parquet import read_codes
 
 EXPECTED = json.loads(make.DIGESTS.read_text())
@@ -110,14 +109,3 @@ def test_codes(kept, name):
     assert stored.bits == 16
     assert make.contents(stored) == kept["codes"][name]
     assert {codes.refine for _, codes in stored} == {refine}
-
-
-def test_a_model_of_a_later_format_is_refused_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
-    coder = sb.load  # the file is written by the version to come
-    with monkeypatch.context() as later:
-        later.setattr(storage, "_check_format", lambda *_: None)
-        sb.save(coder(make.HERE / VERSIONS[0] / "coder.safetensors"), tmp_path / "later")
-    monkeypatch.undo()
-    with pytest.raises(sb.errors.StorageError, match=r"has format 6.*upgrade"):
-        sb.load(tmp_path / "later")
