@@ -7,6 +7,7 @@ README's example also runs here, which compiles everything anew.
 
 import email
 import importlib.metadata
+import importlib.util
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import streambits as sb
+from benchmarks import install
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -130,3 +132,48 @@ def test_the_installed_wheel_has_no_extra_and_its_command_works(clean):
 def test_the_example_of_the_readme_works_there(clean):
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     assert run(clean, "-c", blocks[0])
+
+
+def test_the_benchmark_of_an_installation_counts_packages_and_seconds(clean):
+    report = install.report(clean, times=1, readme=False)
+    assert re.search(r"\| streambits \| [0-9]+\.[0-9] \|", report)
+    assert {name for name in CORE if f"| {name} |" in report} >= {"numpy", "scipy", "pyarrow"}
+    assert "`import streambits`" in report
+
+
+def licences():
+    """The script that lists licences, and its page."""
+    spec = importlib.util.spec_from_file_location("licences", ROOT / "docs" / "licences.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, (ROOT / "docs" / "licences.md").read_text()
+
+
+def test_licences_of_all_core_dependencies_are_listed():
+    script, page = licences()
+    always = page.partition("## Always")[2].partition("\n## ")[0]
+    listed = {
+        script.normal(line.split("|")[1].strip())
+        for line in always.splitlines()
+        if line.startswith("| ")
+    }
+    assert {script.normal(name) for name in CORE} <= listed
+    assert set(script.needed_by(script.declared()[0])) <= listed
+    assert "UNKNOWN" not in page
+    assert not re.search(r"\|  \|", page)
+
+
+def test_the_citation_names_this_version_and_the_paper():
+    text = (ROOT / "CITATION.cff").read_text()
+    lines = dict(re.findall(r"^([\w-]+): (.+)$", text, re.MULTILINE))
+    assert lines["cff-version"] == "1.2.0"
+    assert lines["version"] == sb.__version__
+    assert lines["license"] == PROJECT["license"]
+    assert {"message", "title", "type"} <= set(lines)
+    assert re.search(r"^authors:\n  - name: ", text, re.MULTILINE)
+    assert "arXiv:1503.06271" in text
+
+
+def test_the_change_log_has_this_version_first():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)", text, re.MULTILINE)[1] == sb.__version__
