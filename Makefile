@@ -1,13 +1,15 @@
 # Two commands do everything: `make demo` and `make test`; `make serve` keeps the service of the demo
 # running; `make test-lowest` tries every verb with
-# the lowest versions of the core dependencies, and nothing else, installed.
+# the lowest versions of the core dependencies, and nothing else, installed; `make test-wheel` does
+# the same with the wheel that `make wheel` builds, and the newest versions that are pinned.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+CLEAN := .venv-wheel
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve test test-lowest format bench experiments paper clean
+.PHONY: demo serve test test-lowest wheel test-wheel format bench experiments paper clean
 
 demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
@@ -28,6 +30,15 @@ test-lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt . pytest
 	$(LOWEST)/bin/python -m pytest --noconftest -W default tests/lowest
+
+wheel: $(VENV)/dev.installed
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation .
+
+test-wheel: wheel
+	$(PYTHON) -m venv --clear $(CLEAN)
+	$(CLEAN)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl pytest
+	$(CLEAN)/bin/python -m pytest --noconftest -W default tests/lowest
 
 format: $(VENV)/dev.installed
 	$(BIN)/ruff format .
@@ -50,4 +61,4 @@ $(VENV)/%.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	rm -rf $(VENV) $(LOWEST) $(CLEAN) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

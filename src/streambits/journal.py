@@ -1,6 +1,6 @@
 """Journal: changes in a file, one record behind the other, each whole or not there.
 
-A record is a head of 48 bytes (magic, sequence number, length, digest of the body, checksum of the
+A record is a head of 40 bytes (magic, sequence number, length, digest of the body, checksum of the
 head) and a body: a line of JSON, then the ids and the rows as they are in memory. What a process
 that was killed has half written is at the end of the file and incomplete; it was never
 acknowledged, and is cut off. Anything else that does not fit its digest is damage.

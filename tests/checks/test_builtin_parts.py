@@ -103,12 +103,15 @@ METHODS = {
     "semi_supervised, labels": lambda train: sb.methods.semi_supervised(
         train, 3, labels=np.arange(len(train)) % 4 - 1
     ),
+    "supervised_ibp, labels": lambda train: sb.methods.supervised_ibp(
+        train, 3, labels=np.arange(len(train)) % 4 - 1
+    ),
 }
 
 
 WITHOUT_CERTIFICATE = {  # fixed directions, or blocks that are sampled
     *("nystrom", "exact_d", "exact_r", "lsh", "lsbc", "e2lsh", "sh", "ssh", "mdsh", "spherical"),
-    *("ssh, labelled", "frosh", "frosh, itq"),
+    *("ssh, labelled", "frosh", "frosh, itq", "supervised_ibp", "supervised_ibp, labels"),
 }
 
 

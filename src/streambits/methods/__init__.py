@@ -20,10 +20,12 @@
 | lsbc, e2lsh, sh    | Cosines          | Fixed (identity)                  | none     | no      |
 | ssh, mdsh          | Eigenfunctions   | Fixed (identity; ssh: or of labels) | none   | no      |
 | spherical          | Spheres          | Fixed (identity)                  | none     | no      |
+| supervised_ibp     | GaussianAffinity | Fixed (regressions on latent bits of labels) | none | no |
 """
 
 from streambits.methods.fixed import e2lsh, lsbc, lsh, mdsh, sh, spherical, ssh
 from streambits.methods.kernel import exact_d, exact_r, nystrom, rff_fd, ssbc
+from streambits.methods.latent import supervised_ibp
 from streambits.methods.linear import (
     frosh,
     itq,
@@ -57,6 +59,7 @@ METHODS: dict[str, Method] = {
     "ssh": Method(ssh, streams=False),
     "mdsh": Method(mdsh, streams=False, distance="product"),
     "spherical": Method(spherical, streams=False, distance="spherical"),
+    "supervised_ibp": Method(supervised_ibp, streams=False),
 }
 
 __all__ = [
@@ -81,5 +84,6 @@ __all__ = [
     "spherical",
     "ssbc",
     "ssh",
+    "supervised_ibp",
     "unifdiag",
 ]

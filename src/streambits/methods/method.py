@@ -91,6 +91,10 @@ class Method:
                 "metric is 'inner', and sign bits alone do not tell how long rows are: set "
                 "refine=8, or another number of bytes, or metric='cosine'"
             )
+        if learner.metric not in (EUCLIDEAN, metric):
+            raise InputError(
+                f"metric is {metric!r}, and the learner to extend has {learner.metric!r}: pass that"
+            )
         learner.metric = metric
         return learner
 

@@ -1,0 +1,443 @@
+"""Binary latent features that labels of neighbours ask for: the supervised Indian buffet process.
+
+This is our reading of Quadrianto, Sharmanska, Knowles & Ghahramani (UAI 2013), of which no public
+code is known, and not a reproduction: the notes of `supervised_ibp` say what was chosen.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import coo_array, csr_array
+from scipy.special import expit
+
+from streambits._arrays import (
+    Array,
+    as_count,
+    as_number,
+    as_rows,
+    as_seed,
+    beside,
+    double,
+    squared_distances,
+    take,
+    to_numpy,
+)
+from streambits._threads import one_blas_thread
+from streambits.errors import InputError
+from streambits.features import Bandwidth, GaussianAffinity
+from streambits.methods.method import BITS, Seed
+from streambits.model.codes import as_bits
+from streambits.model.learner import Learner
+from streambits.model.metric import compared
+from streambits.sketches import Fixed
+
+LANDMARKS = 1000  # rows of the sample, at most, that affinities are to
+TRIPLETS = 20  # per labelled row
+NEAREST = 10  # rows that count as neighbours where there are no labels
+UNKNOWN = -1  # the label of a row that has none
+ROUNDS, SWEEPS, COLD = 3, 10, 5  # of a proposal: regressions, updates after each, the last ones
+STEPS = 10  # of a regression
+TRIES = 3  # proposals in a row that may fail, before there are no more bits
+SURE = 1.0  # a triplet counts as if it had been right and wrong in so many bits before the first
+JITTER = 1e-6  # of a diagonal that must be positive
+
+Values = NDArray[np.float64]
+Triplets = NDArray[np.int64]
+
+
+def supervised_ibp(
+    sample: Array,
+    bits: int = BITS,
+    *,
+    labels: Any = None,
+    triplets: Any = None,
+    extends: Learner | None = None,
+    n_landmarks: int = LANDMARKS,
+    bandwidth: Bandwidth | float | None = None,
+    amplitude: float = 10.0,
+    alpha: float = 2.0,
+    passes: int = 2,
+    seed: Seed = 0,
+) -> Learner:
+    """Binary latent features under which labelled neighbours agree: our reading of Quadrianto.
+
+    Parameters
+    ----------
+    sample : array of shape (m, d)
+        Rows that are labelled, all or some.
+    bits : int, default 64
+        Number of bits at most: there are as many as raise the posterior, `learner.bits`.
+    labels : sequence of length m, optional
+        The class of each row, of any kind, -1 where unknown. Rows of one class are near each
+        other, and far from those of others.
+    triplets : array of int of shape (t, 3), optional
+        In place of labels: numbers of rows (i, j, l), where j is nearer to i than l is. Without
+        labels and triplets, rows near each other are the 10 nearest of the sample.
+    extends : Learner, optional
+        A learner of this method whose bits come first and stay as they are, and whose landmarks
+        are used: further bits, up to `bits` together, are for what it does not tell apart in
+        `sample`, which then has rows of new classes and some of the old ones.
+    n_landmarks : int, default 1000
+        Number of rows of `sample`, at most, that the features are affinities to.
+    bandwidth : Bandwidth or float, optional
+        Denominator of the affinity, `nearest(30)` by default.
+    amplitude : float, default 10
+        Standard deviation of the log-odds of a bit before the labels are known. More follows the
+        labels more closely.
+    alpha : float, default 2
+        Of the Indian buffet process: more allows more bits.
+    passes : int, default 2
+        How often all new bits are updated given the others, at most. Labels of classes need few;
+        triplets that say which of the bits two rows share may need 10.
+    seed : int or Generator, default 0
+        Seed of landmarks, triplets and proposals.
+
+    Returns
+    -------
+    Learner
+        Nothing is learned from the stream: its bits are those of `sample` and the labels.
+
+    Raises
+    ------
+    InputError
+        If labels or triplets do not fit the rows, or tell nothing apart; or if `extends` is not of
+        this method, or has `bits` already.
+
+    Notes
+    -----
+    The abstract of the paper says: binary features and their number are inferred together, with an
+    Indian buffet process as their prior; objects of one concept get similar values, others
+    different ones; codes are extended as concepts arrive. What it leaves open is chosen here:
+
+    * p(z_k = 1 | x) is logistic(logit pi_k + g_k . w(x)); w(x) are affinities to landmarks, g_k is
+      Gaussian, so that its function of x is a Gaussian process; pi_k = v_1 ... v_k with
+      v ~ Beta(alpha, 1).
+    * A triplet is right with probability (A + 1) / (A + B + 2): A counts the bits that i shares
+      with j and not with l, B those that it shares with l and not with j. All bits weigh the same,
+      since codes are compared by Hamming distance.
+    * Given the other bits, the values of one bit are an Ising model with a coupling per pair of a
+      triplet, exactly. They are updated by annealing, half of the rows at a time, in turns with
+      the regression for g_k.
+    * A bit is proposed from the triplets that are still wrong, and kept if the posterior rises;
+      then all bits are updated given the others, or left out. Copies of a bit can raise the
+      posterior too: they stand for a feature that decides more triplets than others.
+    * At new concepts, the bits of `extends` are not visited again.
+
+    A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 80 products of
+    m x n_landmarks per bit; memory is 8 m n_landmarks bytes.
+
+    References
+    ----------
+    Quadrianto, Sharmanska, Knowles & Ghahramani, "The Supervised IBP: Neighbourhood Preserving
+    Infinite Latent Feature Models", UAI 2013, arXiv 1309.6858.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows, labels = rng.random((300, 4)), np.arange(300) % 3
+    >>> rows[:, 0] += labels  # three classes along one column
+    >>> learner = supervised_ibp(rows[:250], 16, labels=labels[:250])
+    >>> codes = learner.coder().encode(rows[250:])
+    >>> codes.bits <= 16
+    True
+    """
+    bits, seed = as_bits(bits), as_seed(seed)
+    n_landmarks = as_count(n_landmarks, "n_landmarks", least=2)
+    passes = as_count(passes, "passes")
+    rng = np.random.default_rng(seed)
+    sample = as_rows(sample, name="sample")
+    if extends is None:
+        places = np.sort(rng.permutation(sample.shape[0])[:n_landmarks])
+        features = GaussianAffinity(take(sample, places), bandwidth)
+        first, metric = np.zeros((features.width, 0)), None
+    else:
+        features, first = _extended(extends, bits)
+        metric = extends.metric
+        sample = compared(as_rows(sample, like=features.like, width=features.inputs), metric)
+    rows = to_numpy(double(sample))
+    wanted = _triplets(rows, labels, triplets, rng)
+    with one_blas_thread():
+        used, wanted = np.unique(wanted, return_inverse=True)
+        values = to_numpy(features(beside(rows[used], double(features.like))))
+        own = to_numpy(features(double(features.landmarks)))
+        process = _Process(
+            values, own, wanted.reshape(-1, 3), rng, amplitude=amplitude, alpha=alpha
+        )
+        vectors = process.bits(first, bits, passes)
+    learner = Learner(
+        features,
+        Fixed(beside(vectors, features.like)),
+        bits=vectors.shape[1],
+        whitening=0,
+        rotation="none",
+        seed=seed,
+    )
+    learner.metric = metric or learner.metric
+    return learner
+
+
+class _Bit(NamedTuple):
+    """Values (n,) of 0 and 1 at the rows, weights (width,) of their log-odds, and log pi_k."""
+
+    values: Values
+    weights: Values
+    level: float
+
+
+class _Process:
+    """The posterior of bits at some rows.
+
+    values : (n, width), affinities w(x) of the rows; own : (width, width), of the landmarks.
+    triplets : (t, 3), numbers of rows.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        own: Values,
+        triplets: Triplets,
+        rng: np.random.Generator,
+        *,
+        amplitude: float,
+        alpha: float,
+    ) -> None:
+        self._values, self._triplets, self._rng = values, triplets, rng
+        self._alpha = as_number(alpha, "alpha", above=0)
+        self._precision = own / as_number(amplitude, "amplitude", above=0) ** 2
+        self._precision.flat[:: len(own) + 1] += JITTER
+        # a quarter bounds the second derivative of the logistic function, so this bound serves
+        # every step of every regression, none of which can lower the posterior
+        self._bound = cho_factor(values.T @ values / 4 + self._precision)
+        self._constant = self._smooth(np.ones(len(values)))  # weights of what is 1 everywhere
+        self._right = np.zeros(len(triplets))  # A and B of every triplet
+        self._wrong = np.zeros(len(triplets))
+        self._level = 0.0  # log pi of the last bit
+
+    def bits(self, first: Values, most: int, passes: int) -> Values:
+        """Weights (width, k) of up to `most` bits, which begin with the first ones."""
+        for weights in first.T:
+            values = (self._values @ weights > 0).astype(np.float64)
+            self._count(values, 1)
+            self._level = self._bit(values, weights).level
+        found: list[_Bit] = []
+        for _ in range(passes):
+            grown = self._grow(found, most - first.shape[1])
+            if not self._revisit(found) and not grown:
+                break
+        found = sorted(found, key=lambda bit: -bit.level)
+        return np.concatenate([first, np.stack([bit.weights for bit in found], axis=1)], axis=1)
+
+    def _grow(self, found: list[_Bit], most: int) -> bool:
+        """Append bits as long as the posterior rises; returns whether there are more."""
+        count, failed = len(found), 0
+        while len(found) < most and failed < TRIES:
+            bit = self._proposed()
+            if self._gain(bit) > 0 or not found:
+                self._count(bit.values, 1)
+                found.append(bit)
+                failed = 0
+            else:
+                failed += 1
+        return len(found) > count
+
+    def _revisit(self, found: list[_Bit]) -> bool:
+        """Update every bit given the others, or leave it out; returns whether one has changed."""
+        changed = False
+        for _ in range(len(found)):
+            old = found.pop(0)
+            self._count(old.values, -1)
+            new = self._proposed(old)
+            best = max(old, new, key=self._gain)
+            if self._gain(best) > 0 or not found:
+                self._count(best.values, 1)
+                found.append(best)
+            changed |= best is not old
+        return changed
+
+    def _bit(self, values: Values, weights: Values) -> _Bit:
+        share = (values.sum() + 1) / (len(values) + 2)
+        return _Bit(values, weights, min(float(np.log(share)), self._level))
+
+    def _count(self, values: Values, times: int) -> None:
+        """Add a bit to A and B of the triplets, or take it away."""
+        right, wrong = self._agreement(values)
+        self._right, self._wrong = self._right + times * right, self._wrong + times * wrong
+
+    def _agreement(self, values: Values) -> tuple[Values, Values]:
+        """Whether a bit is shared with the near row only, and with the far row only."""
+        one, near, far = values[self._triplets].T
+        right, wrong = (one == near) & (one != far), (one != near) & (one == far)
+        return right.astype(np.float64), wrong.astype(np.float64)
+
+    def _gain(self, bit: _Bit) -> float:
+        """By how much the logarithm of the posterior is higher with a new bit."""
+        right, wrong = self._agreement(bit.values)
+        triplets = _preference(self._right + right, self._wrong + wrong)
+        odds = self._values @ bit.weights
+        own = self._own_weights(bit)
+        # as if it came next after the bits that stay; the new ones are put in order in the end
+        stick = (self._alpha - 1) * (bit.level - self._level) + np.log(self._alpha)
+        return float(
+            np.sum(triplets - _preference(self._right, self._wrong))
+            - np.sum(np.logaddexp(0, np.where(bit.values > 0, -odds, odds)))
+            - own @ self._precision @ own / 2
+            + stick
+        )
+
+    def _own_weights(self, bit: _Bit) -> Values:
+        """g_k: the weights without those that the prior gives to every row."""
+        return bit.weights - _logit(bit.level) * self._constant
+
+    def _couplings(self) -> csr_array:
+        """Of spins s = +-1 at rows: what a bit adds to the triplets is s' J s / 2 and a constant.
+
+        For s_i s_j and so on are +-1, and A grows if (1 + s_i s_j)(1 - s_i s_l) / 4 is 1.
+        """
+        now = _preference(self._right, self._wrong)
+        right = _preference(self._right + 1, self._wrong) - now
+        wrong = _preference(self._right, self._wrong + 1) - now
+        one, near, far = self._triplets.T
+        differ, both = (right - wrong) / 4, (right + wrong) / 4
+        places = (np.concatenate([one, one, near]), np.concatenate([near, far, far]))
+        count = len(self._values)
+        half = coo_array((np.concatenate([differ, -differ, -both]), places), (count, count))
+        both_ways: csr_array = csr_array(half + half.T)
+        return both_ways
+
+    def _proposed(self, old: _Bit | None = None) -> _Bit:
+        """A new bit: its values and its weights in turns, ever colder."""
+        couplings = self._couplings()
+        spins = self._start(couplings) if old is None else 2 * old.values - 1
+        bit = self._bit((spins > 0).astype(np.float64), np.zeros(self._values.shape[1]))
+        for round_ in range(ROUNDS):
+            bit = self._regressed(bit)
+            odds = self._values @ bit.weights
+            for sweep in range(SWEEPS):
+                heat = 1 - (round_ * SWEEPS + sweep) / (ROUNDS * SWEEPS - COLD)
+                spins = self._updated(spins, odds / 2 + couplings @ spins, heat)
+            bit = self._bit((spins > 0).astype(np.float64), bit.weights)
+        if bit.values.mean() > 0.5:  # the prior prefers features that few rows have
+            bit = self._bit(1 - bit.values, -bit.weights)
+        return self._regressed(bit)
+
+    def _start(self, couplings: csr_array) -> Values:
+        """Signs of a smooth function that the couplings favour, by some steps from a random one."""
+        found = self._rng.standard_normal(len(self._values))
+        for _ in range(STEPS):
+            found = self._values @ self._smooth(couplings @ found)
+            found = found - found.mean()
+            found = found / max(float(np.linalg.norm(found)), JITTER)
+        return np.where(found > 0, 1.0, -1.0)
+
+    def _smooth(self, values: Values) -> Values:
+        """Weights that come near some values at the rows."""
+        found: Values = cho_solve(self._bound, self._values.T @ (values / 4))
+        return found
+
+    def _updated(self, spins: Values, field: Values, heat: float) -> Values:
+        """Half of the spins drawn anew in a field: all at once would make couples change places."""
+        which, drawn = self._rng.random((2, len(spins)))
+        up = drawn < expit(2 * field / heat) if heat > 0 else field > 0
+        return np.where(which < 0.5, np.where(up, 1.0, -1.0), spins)
+
+    def _regressed(self, bit: _Bit) -> _Bit:
+        """The bit with weights nearer to the most probable ones, by some Newton steps."""
+        for _ in range(STEPS):
+            odds = self._values @ bit.weights
+            slope = self._values.T @ (bit.values - expit(odds))
+            slope = slope - self._precision @ self._own_weights(bit)
+            bit = bit._replace(weights=bit.weights + cho_solve(self._bound, slope))
+        return bit
+
+
+def _preference(right: Values, wrong: Values) -> Values:
+    """Log-probabilities of triplets."""
+    return np.log((right + SURE) / (right + wrong + 2 * SURE))
+
+
+def _logit(level: float) -> float:
+    """Of a probability of which the logarithm is known, and is below 0."""
+    return float(level - np.log(-np.expm1(level)))
+
+
+def _extended(learner: Learner, bits: int) -> tuple[GaussianAffinity, Values]:
+    """Features and weights of the bits that come first."""
+    features = getattr(learner, "features", None)
+    sketch = getattr(learner, "sketch", None)
+    if not (isinstance(features, GaussianAffinity) and isinstance(sketch, Fixed)):
+        raise InputError(f"extends is {learner!r}; pass a learner that supervised_ibp has built")
+    if bits <= learner.bits:
+        raise InputError(
+            f"bits is {bits}, and the learner to extend has {learner.bits}: ask for more"
+        )
+    return features, to_numpy(sketch.vectors)[:, : learner.bits]
+
+
+def _triplets(rows: Values, labels: Any, triplets: Any, rng: np.random.Generator) -> Triplets:
+    """Triplets as passed, by labels, or by distances."""
+    if labels is not None and triplets is not None:
+        raise InputError("there are labels and triplets: pass one of them")
+    if triplets is not None:
+        return _checked_triplets(triplets, len(rows))
+    if labels is None:
+        return _by_distance(rows, rng)
+    return _by_label(labels, len(rows), rng)
+
+
+def _checked_triplets(triplets: Any, count: int) -> Triplets:
+    array = np.asarray(triplets)
+    if array.ndim != 2 or array.shape[1] != 3 or not len(array) or array.dtype.kind not in "iu":
+        raise InputError(
+            f"triplets must be whole numbers of shape (t, 3), numbers of rows of sample; got shape "
+            f"{array.shape} and type {array.dtype}"
+        )
+    if array.min() < 0 or array.max() >= count:
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise InputError(f"triplets name row {wrong}, and sample has rows 0 to {count - 1}")
+    return array.astype(np.int64)
+
+
+def _by_label(labels: Any, count: int, rng: np.random.Generator) -> Triplets:
+    """A near and a far row at random, some times for every row that has another of its class."""
+    array = np.asarray(labels)
+    if array.shape != (count,):
+        raise InputError(
+            f"labels have shape {array.shape}, and there are {count} rows: pass one per row"
+        )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError("a label is NaN: use -1 where it is unknown")
+    known = np.flatnonzero(array != UNKNOWN)
+    names, member = np.unique(array[known], return_inverse=True)
+    if len(names) < 2:
+        raise InputError(f"labels name {len(names)} class(es); at least 2 can be told apart")
+    sizes = np.bincount(member)
+    if sizes.max() < 2:
+        raise InputError("every labelled row is a class of its own: none of them has a neighbour")
+    order = np.argsort(member, kind="stable")
+    start = np.concatenate([[0], np.cumsum(sizes)])[member]  # of one's class, in that order
+    one = np.repeat(np.flatnonzero(sizes[member] > 1), TRIPLETS)
+    size, begin = sizes[member[one]], start[one]
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    near = rng.integers(size - 1)
+    near = begin + near + (begin + near >= place[one])  # not the row itself
+    far = rng.integers(len(known) - size)
+    far = far + size * (far >= begin)  # not of its class
+    return known[np.stack([one, order[near], order[far]], axis=1)]
+
+
+def _by_distance(rows: Values, rng: np.random.Generator) -> Triplets:
+    """A row of the nearest and one that is not among them, some times for every row."""
+    count = len(rows)
+    near = min(NEAREST, (count - 1) // 2)
+    if near < 1:
+        raise InputError(f"sample has {count} rows, and no neighbours: pass more rows")
+    relative = rows - rows[0]  # exact, so that an offset changes no tie
+    squares = squared_distances(relative, relative)
+    np.fill_diagonal(squares, -1)
+    order = np.argsort(squares, axis=1, kind="stable")
+    one = np.repeat(np.arange(count), TRIPLETS)
+    close, distant = rng.integers(1, near + 1, len(one)), rng.integers(near + 1, count, len(one))
+    return np.stack([one, order[one, close], order[one, distant]], axis=1)
