@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`; `make serve` keeps the service of the demo
-# running; `make test-lowest` tries every verb with
+# running; `make docs` builds the documentation site; `make test-lowest` tries every verb with
 # the lowest versions of the core dependencies, and nothing else, installed.
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve test test-lowest format bench experiments paper clean
+.PHONY: demo serve test test-lowest docs format bench experiments paper clean
 
 demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
@@ -28,6 +28,9 @@ test-lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt . pytest
 	$(LOWEST)/bin/python -m pytest --noconftest -W default tests/lowest
+
+docs: $(VENV)/docs.installed
+	$(BIN)/python -m tools.site
 
 format: $(VENV)/dev.installed
 	$(BIN)/ruff format .
