@@ -165,6 +165,11 @@ class Name:
         return f"A {kind}, `{self.thing!r}`."
 
     @property
+    def first(self) -> "Name":
+        """The name under which the same thing is documented: this one, or one before it."""
+        return next(other for other in names() if other.thing is self.thing)
+
+    @property
     def members(self) -> list[tuple[str, Any]]:
         """The public methods and properties of a class, in the order of the source."""
         if not inspect.isclass(self.thing):
@@ -228,9 +233,8 @@ def _page(group: Group) -> Iterator[str]:
 
 def _entry(one: Name) -> Iterator[str]:
     yield f"## {one.short} {{ #{one.path} }}\n"
-    first = next(other for other in names() if other.thing is one.thing)
-    if first is not one:
-        yield f"The same as {_links(one, Docstring.read(None))(f'`{first.short}`')}.\n"
+    if one.first is not one:
+        yield f"The same as {_links(one, Docstring.read(None))(f'`{one.first.short}`')}.\n"
         return
     called = one.short.rpartition(".")[2]
     if _is_error(one.thing):
@@ -277,17 +281,29 @@ def _signature(thing: Any, *, defaults: bool = True, skip_self: bool = False) ->
         found = inspect.signature(thing)
     except ValueError:
         return "()"
+    empty = inspect.Parameter.empty
     listed = [
-        one.replace(
-            annotation=inspect.Parameter.empty,
-            default=one.default if defaults else inspect.Parameter.empty,
-        )
+        one.replace(annotation=empty, default=_Shown(one.default) if _has_default(one) else empty)
         for one in list(found.parameters.values())[skip_self:]
     ]
-    if not defaults:  # a name without a default may then follow one that had one
+    if not defaults:
         return _joined(listed)
-    text = str(found.replace(parameters=listed, return_annotation=inspect.Signature.empty))
-    return re.sub(r"<([\w.]+)[^>]*>", r"\1", text)
+    return str(found.replace(parameters=listed, return_annotation=empty))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A default as it is shown: a function or an object without a value of its own as dots."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        text = repr(self.value)
+        return "..." if " at 0x" in text else text
+
+
+def _has_default(one: inspect.Parameter) -> bool:
+    return one.default is not inspect.Parameter.empty
 
 
 def _joined(parameters: list[inspect.Parameter]) -> str:
@@ -298,7 +314,7 @@ def _joined(parameters: list[inspect.Parameter]) -> str:
         if one.kind is one.KEYWORD_ONLY and not starred:
             shown.append("*")
             starred = True
-        shown.append(str(one))
+        shown.append(str(one.replace(default=inspect.Parameter.empty)))
     return f"({', '.join(shown)})"
 
 

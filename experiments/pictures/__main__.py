@@ -9,7 +9,12 @@ from pathlib import Path
 
 from experiments.pictures import epochs, recall, refresh, walk
 
-PICTURES = {"walk": walk.draw, "recall": recall.draw, "epochs": epochs.draw, "refresh": refresh.draw}
+PICTURES = {
+    "walk": walk.draw,
+    "recall": recall.draw,
+    "epochs": epochs.draw,
+    "refresh": refresh.draw,
+}
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 
 

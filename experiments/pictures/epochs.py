@@ -1,4 +1,4 @@
-"""Epochs on a sorted stream: evidence of drift, the epochs it begins, and recall of the latest rows."""
+"""Epochs on a sorted stream: evidence of drift, the epochs it begins, recall of the latest rows."""
 
 import warnings
 from typing import NamedTuple
@@ -14,7 +14,9 @@ from streambits.epochs.detector import ALARM
 from streambits.errors import ReachWarning
 
 ROWS, STEP, ASKED, K = 20_000, 1000, 100, 10
-TITLE = "Epochs on a stream that is sorted: evidence of drift above, recall of the latest rows below"
+TITLE = (
+    "Epochs on a stream that is sorted: evidence of drift above, recall of the latest rows below"
+)
 
 
 class Watched(NamedTuple):
@@ -50,7 +52,9 @@ def watch(rows: NDArray[np.float32], epochs: str, n_landmarks: int = 500) -> Wat
 def recall(index: sb.StreamIndex, rows: NDArray[np.float32]) -> float:
     """Of some of the latest rows, the share of their true nearest among the first answers."""
     places = len(rows) - 1 - np.arange(0, STEP, STEP // ASKED)
-    distances = np.asarray(squared_distances(rows[places].astype(np.float64), rows.astype(np.float64)))
+    distances = np.asarray(
+        squared_distances(rows[places].astype(np.float64), rows.astype(np.float64))
+    )
     distances[np.arange(len(places)), places] = np.inf
     true = np.argpartition(distances, K, axis=1)[:, :K]
     hits = index.search(rows[places], k=K + 1).ids
@@ -74,7 +78,9 @@ def drawn(auto: Watched, never: Watched, count: int) -> str:
     picture = Picture(860, 480, TITLE)
     ticks = [(value, f"{value:,}") for value in range(0, count + 1, count // 4)]
     above = Axes(picture, 60, 76, 770, 130, (0, count), (-10, 25))
-    above.frame("evidence that the stream has moved", [], [(-10, "-10"), (0, "0"), (10, "10"), (20, "20")])
+    above.frame(
+        "evidence that the stream has moved", [], [(-10, "-10"), (0, "0"), (10, "10"), (20, "20")]
+    )
     below = Axes(picture, 60, 260, 770, 160, (0, count), (0, 1))
     y_ticks = [(value / 4, f"{value / 4:g}") for value in range(5)]
     below.frame("recall of the latest rows (R10@10)", ticks, y_ticks, "rows of the stream")

@@ -1,4 +1,4 @@
-"""Recall against bytes: the table of docs/recall.md, which `experiments.bytes` made, as a picture."""
+"""Recall against bytes: the table of docs/recall.md, made by `experiments.bytes`, as a picture."""
 
 from pathlib import Path
 

@@ -69,7 +69,9 @@ def drawn(runs: dict[str, Refreshed]) -> str:
     left.frame("bits that change", ticks, y_ticks, "rows learned before the refresh")
     right = Axes(picture, 490, 80, 340, 190, x, (0.4, 1))
     y_ticks = [(value / 10, f"{value / 10:g}") for value in (4, 6, 8, 10)]
-    right.frame("mean average precision of the new coder", ticks, y_ticks, "rows learned before the refresh")
+    right.frame(
+        "mean average precision of the new coder", ticks, y_ticks, "rows learned before the refresh"
+    )
     for number, run in enumerate(runs.values()):
         left.series(run.changed, number, dots=True)
         right.series(run.precision, number, dots=True)

@@ -1,8 +1,8 @@
 """Charts and diagrams as SVG that can be read on light and on dark pages.
 
-A picture brings its own background, and its colours follow the reader's preference: so it is legible
-whatever lies around it. Text is text, and every series is told by its dashes as well as by its
-colour (those of Okabe and Ito, which colour-blind readers can tell apart; lighter ones in the dark).
+A picture brings its own background, and its colours follow the reader's preference: so it is
+legible whatever lies around it. Text is text, and every series is told by its dashes as well as by
+its colour (those of Okabe and Ito, darker or lighter, which colour-blind readers can tell apart).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ Point = tuple[float, float]
 STYLE = """
   .page { fill: #ffffff } .ink { fill: #1c1e21 } .soft { fill: #55595f }
   .axis { stroke: #8a8f98; fill: none } .grid { stroke: #e3e5e8; fill: none }
-  .box { fill: #f3f5f8; stroke: #8a8f98 } .arrow { stroke: #55595f; fill: none } .head { fill: #55595f }
+  .box { fill: #f3f5f8; stroke: #8a8f98 }
+  .arrow { stroke: #55595f; fill: none } .head { fill: #55595f }
   .mark { stroke: #8a8f98; stroke-dasharray: 2 3 }
   .c0 { stroke: #0072b2 } .c1 { stroke: #c44e00 } .c2 { stroke: #00805f } .c3 { stroke: #a8457f }
   .c4 { stroke: #6b6f76 } .c5 { stroke: #8a6d00 }
@@ -56,9 +57,8 @@ class Picture:
         self, x: float, y: float, words: str, kind: str = "ink", *, anchor: str = "start"
     ) -> None:
         """Words at a place; `anchor` is "start", "middle" or "end"."""
-        self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
-        )
+        place = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
+        self.parts.append(f"<text {place}>{escape(words)}</text>")
 
     def line(self, points: Sequence[Point], kind: str, dashes: str = "") -> None:
         """A line through points."""
@@ -96,10 +96,11 @@ class Picture:
 
     def as_svg(self) -> str:
         """The file."""
+        sides, title = (self.width, self.height), escape(self.title)
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
-            f'width="{self.width}" height="{self.height}" role="img" aria-label="{escape(self.title)}">'
-            f"\n<title>{escape(self.title)}</title>\n<style>{STYLE}</style>\n"
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {sides[0]} {sides[1]}" '
+            f'width="{sides[0]}" height="{sides[1]}" role="img" aria-label="{title}">'
+            f"\n<title>{title}</title>\n<style>{STYLE}</style>\n"
             f'<rect width="100%" height="100%" rx="8" class="page"/>\n'
             + "\n".join(self.parts)
             + "\n</svg>\n"

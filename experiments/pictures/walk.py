@@ -37,5 +37,10 @@ def draw() -> str:
     picture.text(341, 318, "new landmarks: a new epoch", "soft small", anchor="middle")
     picture.arrow([(770, 104), (770, 200)])
     picture.text(762, 156, "at any moment", "soft small", anchor="end")
-    picture.text(20, 24, "code(x) = pack(sign(features(x) . directions . rotation - thresholds))", "soft small")
+    picture.text(
+        20,
+        24,
+        "code(x) = pack(sign(features(x) . directions . rotation - thresholds))",
+        "soft small",
+    )
     return picture.as_svg()
