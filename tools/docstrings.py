@@ -5,8 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import cleandoc
 
-FIELDS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Methods")
-TEXTS = ("Notes", "Examples", "References")  # in this order on a page, after the fields
+FIELDS = (  # sections of names and types, in the order in which a page has them
+    "Parameters",
+    "Other Parameters",
+    "Attributes",
+    "Methods",
+    "Returns",
+    "Yields",
+    "Receives",
+    "Raises",
+    "Warns",
+)
+TEXTS = ("Warnings", "See Also", "Notes", "Examples", "References")  # and those of text
 _HEAD = re.compile(r"^([A-Z][A-Za-z ]+)\n(-{3,})$", re.MULTILINE)
 _CODE = re.compile(r"(`[^`\n]+`)")
 

@@ -16,6 +16,7 @@ from tools import site as tool
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+FOCUS = "Autofocus processing was blocked"  # what Chromium says of the theme's search field
 SECTIONS = ["Start", "How do I ...", "Understand", "Run it", "Evidence", "Reference", "Changes"]
 
 
@@ -73,7 +74,7 @@ def visit(browser, address):
     yield opened
     for context in contexts:
         context.close()
-    assert messages == []
+    assert [message for message in messages if not message.startswith(FOCUS)] == []
     assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
 
 
