@@ -29,7 +29,8 @@ def stage(root: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     docs = root / "docs"
-    found = [page for page in sorted(docs.rglob("*")) if page.is_file()]
+    scripts = (".py", ".pyc")  # which write pages, and are none
+    found = [p for p in sorted(docs.rglob("*")) if p.is_file() and p.suffix not in scripts]
     places = {page: folder / page.relative_to(docs) for page in found}
     places |= {page: folder / _name(page) for page in sorted(root.glob("*.md"))}
     for page, place in places.items():
