@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`; `make serve` keeps the service of the demo
-# running; `make test-lowest` tries every verb with
+# running; `make docs` builds the documentation site; `make test-lowest` tries every verb with
 # the lowest versions of the core dependencies, and nothing else, installed; `make test-wheel` does
 # the same with the wheel that `make wheel` builds, and the newest versions that are pinned.
 PYTHON ?= python3
@@ -9,7 +9,7 @@ LOWEST := .venv-lowest
 CLEAN := .venv-wheel
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve test test-lowest wheel test-wheel format bench experiments paper clean
+.PHONY: demo serve test test-lowest docs wheel test-wheel format bench experiments paper clean
 
 demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
@@ -39,6 +39,9 @@ test-wheel: wheel
 	$(PYTHON) -m venv --clear $(CLEAN)
 	$(CLEAN)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl pytest
 	$(CLEAN)/bin/python -m pytest --noconftest -W default tests/lowest
+
+docs: $(VENV)/docs.installed
+	$(BIN)/python -m tools.site
 
 format: $(VENV)/dev.installed
 	$(BIN)/ruff format .

@@ -57,11 +57,3 @@ def test_links_lead_to_files_and_headings():
 def headings(page):
     found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
-
-
-def test_reference_has_a_line_for_every_name():
-    page = (ROOT / "docs" / "reference.md").read_text()
-    table = page.partition("## The names")[2].partition("\n## ")[0]
-    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    named = [name for cell in cells for name in re.findall(r"`(\w+)[(`]", cell)]
-    assert sorted(named) == sorted(sb.__all__)

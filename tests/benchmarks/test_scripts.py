@@ -4,7 +4,18 @@ import os
 
 import pytest
 
-from benchmarks import asymmetric, epochs, gpu, jobs, multi_index, search, sketches, timer, trees
+from benchmarks import (
+    asymmetric,
+    epochs,
+    first_example,
+    gpu,
+    jobs,
+    multi_index,
+    search,
+    sketches,
+    timer,
+    trees,
+)
 
 LONG = pytest.mark.skipif(
     not os.environ.get("STREAMBITS_SLOW"), reason="compiles much: STREAMBITS_SLOW=1"
@@ -73,3 +84,11 @@ def test_trees(tmp_path):
 def test_without_torch_there_are_no_lines_of_a_device(monkeypatch):
     monkeypatch.setattr(gpu, "find_spec", lambda _: None)
     assert list(gpu.lines(small=True)) == []
+
+
+def test_the_first_page_says_what_to_type():
+    command, code = first_example.first_page((first_example.ROOT / "README.md").read_text())
+    assert command == ["pip", "install", "."]
+    assert "StreamIndex" in code
+    with pytest.raises(ValueError, match="no code to paste"):
+        first_example.first_page("# A\n")

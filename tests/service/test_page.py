@@ -5,9 +5,7 @@ columns, has codes of 64 bits with refinement, and 20,000 rows with the ids doc-
 """
 
 import json
-import os
 import re
-import shutil
 import urllib.request
 from pathlib import Path
 from typing import NamedTuple
@@ -15,37 +13,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import streambits.service
+from browsers import started
 from streambits import StreamIndex
 
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PAGE = Path(streambits.service.__file__).parent / "page"
 COLUMNS, ROWS = 8, 20_000
 PANELS = ("pulse", "recall", "drift", "spectrum", "bits", "epochs", "try", "map")
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 HTML = '<img src=x onerror="document.title=1"><b>bold</b>'
 WAYS = ("Hamming distance", "Refined distance", "True distance")
-
-
-def _browser_file():
-    """Where the browser is; without one the tests are skipped, and fail in CI."""
-    found = os.environ.get("STREAMBITS_BROWSER") or shutil.which("chromium")
-    if found is None:
-        reason = "no browser: install chromium, or name one by STREAMBITS_BROWSER"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
 
 
 class Service(NamedTuple):
@@ -86,12 +65,8 @@ def service(serve_in, tmp_path_factory):
 
 @pytest.fixture(scope="module")  # no longer: while it runs, other tests cannot call asyncio.run
 def browser():
-    file = _browser_file()
-    expect.set_options(timeout=10_000)
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=file, args=SWITCHES)
+    with started() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture
@@ -446,17 +421,6 @@ def test_a_narrow_window_does_not_scroll_sideways(visit, service):
         page.set_viewport_size(NARROW | {"width": width})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(wider) == [], width
-
-
-def test_a_missing_browser_is_a_failure_in_ci_alone(monkeypatch):
-    monkeypatch.delenv("STREAMBITS_BROWSER", raising=False)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="install chromium"):
-        _browser_file()
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="install chromium"):
-        _browser_file()
 
 
 def test_the_page_is_plain_files_without_outside_addresses():

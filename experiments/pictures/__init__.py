@@ -1,0 +1,1 @@
+"""Pictures of the documentation, drawn from our own runs and tables."""
