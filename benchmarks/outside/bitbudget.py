@@ -75,8 +75,10 @@ def online(chosen: sb.Settings) -> Scorer:
         index = sb.StreamIndex(chosen)
         for batch in batches(rows):
             index.add(batch)
-        hits = index.search(queries, min(FOUND, len(rows)))
-        return as_scores(hits, len(rows)), stored(index.encode(rows[:1]))
+        scores = as_scores(index.search(queries, min(FOUND, len(rows))), len(rows))
+        if index.waiting:  # fewer rows than it gathers before its first model: they are raw
+            return scores, float(rows[0].nbytes)
+        return scores, stored(index.encode(rows[:1]))
 
     return score
 
