@@ -1,0 +1,1 @@
+"""Judges that others have written: their data, their rules and their metrics, with our codes."""
