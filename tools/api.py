@@ -101,6 +101,8 @@ GROUPS = (
         (
             "streambits.save",
             "streambits.load",
+            "streambits.to_bytes",
+            "streambits.from_bytes",
             "streambits.describe",
             "streambits.open",
             "streambits.open_codes",
@@ -121,9 +123,19 @@ GROUPS = (
     ),
     Group(
         "interop.md",
-        "scikit-learn and FAISS",
+        "scikit-learn, FAISS, LangChain",
         "One module each, behind an extra.",
-        ("streambits.interop.sklearn.SSBC", "streambits.interop.faiss"),
+        (
+            "streambits.interop.sklearn.SSBC",
+            "streambits.interop.faiss",
+            "streambits.interop.langchain.StreambitsVectorStore",
+        ),
+    ),
+    Group(
+        "engines.md",
+        "Engines",
+        "The same learner [past one machine](../scale.md): one module each, behind an extra.",
+        ("streambits.engines.dask", "streambits.engines.spark"),
     ),
     Group(
         "checks.md",
