@@ -1,8 +1,10 @@
-"""`--engine dask`: the library's functions on the command line, resumable; options it cannot do."""
+"""`--engine`: functions of the library on the command line, resumable; options it cannot do."""
 
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import streambits as sb
@@ -99,3 +101,42 @@ def test_a_bad_partition_is_one_line_and_the_same_command_goes_on(command, fails
     bad.write_bytes(whole)
     assert command(*told).code == 0
     assert sb.load(folder / "out/model.safetensors").seen == 2100
+
+
+def test_learn_encode_and_search_on_spark(command, folder, sail_server):
+    pytest.importorskip("streambits.engines.spark", exc_type=ImportError)
+    rows = np.concatenate([np.load(folder / f"rows/{number}.npy") for number in range(3)])
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+    pq.write_table(pa.table({"id": np.arange(2100), "v": lists}), folder / "rows.parquet")
+    spark = ("--engine", "spark", "--remote", sail_server.url)
+    read = (folder / "rows.parquet", "--ids", "id", "--columns", "v", *spark, "--partitions", 2)
+    done = command("learn", *read, *FEW, "--out", folder / "model", "--json")
+    assert (done.code, done.json["rows"], done.json["partitions"]) == (0, 2100, 2), done.err
+    assert "learned 2 of 2 partitions" in done.err
+    again = command("learn", *read, *FEW, "--out", folder / "model", "--json", "--quiet")
+    assert (again.code, again.json["rows"]) == (0, 2100), again.err
+    done = command("encode", folder / "model", *read, "--out", folder / "codes")
+    assert done.code == 0, done.err
+    asked = ("search", folder / "codes", "--query", folder / "queries.npy", "-k", 5)
+    here, there = command(*asked), command(*asked, *spark)
+    assert (here.code, there.code) == (0, 0)
+    assert there.lines == here.lines
+    missing = command("learn", *read[:-2], "--columns", "w", "--out", folder / "other")
+    assert missing.code
+    assert "the DataFrame has no column 'w'; it has id, v" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--engine", "spark"), "--engine spark needs --remote ADDRESS"),
+        (("--engine", "spark", "--remote", "sc://h", "--workers", 2), "--workers is for --engine"),
+        (("--engine", "spark", "--remote", "sc://h"), "name it with --ids"),
+        ((*DASK, "--partitions", 2), "--partitions is for --engine spark"),
+        (("--remote", "sc://h"), "--remote needs --engine"),
+    ],
+)
+def test_options_of_spark_are_checked(command, folder, arguments, complaint):
+    done = command("learn", folder / "rows", "--out", folder / "model", *arguments)
+    assert done.code == 2
+    assert complaint in " ".join(done.err.replace("│", " ").split())
