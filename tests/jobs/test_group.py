@@ -22,7 +22,7 @@ from streambits.jobs.rounds import check_partitions
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
 KILLS = 10 if SLOW else 3
 NAMES = (f"g{number}" for number in count())
-SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700]
+SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 1400]
 
 
 def payloads(rows):
@@ -176,6 +176,7 @@ def test_a_member_that_sleeps_too_long_does_no_harm(alone, command, members, tmp
     assert content(folder) == alone
 
 
+@pytest.mark.slow
 def test_members_come_and_go(alone, command, members, tmp_path, content):
     folder = tmp_path / "job"
     line = command(folder)
@@ -213,6 +214,7 @@ def test_new_messages_are_picked_up_by_the_same_command(broker, members, mixture
     assert members.wait(members.start(["inspect", folder])) == [0]
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_followed(broker, members, mixture, tmp_path):
     rows, folder = mixture(1600), tmp_path / "job"
     stream = Stream(broker, payloads(rows[:900]))
@@ -232,6 +234,7 @@ def test_a_stream_that_is_followed(broker, members, mixture, tmp_path):
     assert sb.load(folder / "model.safetensors").seen == 1600
 
 
+@pytest.mark.slow
 def test_members_that_wait_for_messages_for_a_while(broker, members, mixture, tmp_path):
     rows, folder = mixture(1000), tmp_path / "job"
     stream = Stream(broker, payloads(rows[:500]))
@@ -290,6 +293,7 @@ def test_updates_and_removals_of_texts(nats_server, members, mixture, tmp_path):
     assert all(epoch >= 0 for table in tables for epoch in table["epoch"])
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_and_comes_back(members, stream, alone, content, tmp_path):
     broker = stream.broker
     folder = tmp_path / "job"
@@ -303,6 +307,7 @@ def test_a_broker_that_goes_away_and_comes_back(members, stream, alone, content,
     assert content(folder) == alone
 
 
+@pytest.mark.slow
 def test_a_broker_that_stays_away(members, stream, alone, content, tmp_path):
     broker = stream.broker
     folder = tmp_path / "job"
