@@ -29,10 +29,11 @@ def stage(root: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     docs = root / "docs"
-    scripts = (".py", ".pyc")  # which write pages, and are none
-    found = [p for p in sorted(docs.rglob("*")) if p.is_file() and p.suffix not in scripts]
-    places = {page: folder / page.relative_to(docs) for page in found}
-    places |= {page: folder / _name(page) for page in sorted(root.glob("*.md"))}
+    scripts = set(docs.glob("*.py"))  # which write pages, and are none
+    found = [p for p in sorted(docs.rglob("*")) if p.is_file() and p.suffix != ".pyc"]
+    places = {page: folder / page.relative_to(docs) for page in found if page not in scripts}
+    beside = [*sorted(root.glob("*.md")), root / "CITATION.cff"]
+    places |= {page: folder / _name(page) for page in beside}
     for page, place in places.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         if page.suffix == ".md":
@@ -76,7 +77,7 @@ def build(root: Path = ROOT) -> Path:
 
 def _name(page: Path) -> str:
     """What a page beside docs/ is called in the site."""
-    return START.get(page.name, page.name.lower())
+    return START.get(page.name, page.name.lower() if page.suffix == ".md" else page.name)
 
 
 def _moved(text: str, page: Path, places: dict[Path, Path]) -> str:
