@@ -140,7 +140,8 @@ def complete(words, count):
 
 def test_verbs_and_options_are_completed():
     assert complete("streambits in", 1) == ["index", "inspect"]
-    assert complete("streambits search --re", 2) == ["--real", "--rerank", "--rerank-ids"]
+    found = complete("streambits search --re", 2)
+    assert found == ["--real", "--rerank", "--rerank-ids", "--remote"]
 
 
 def test_the_completion_of_a_shell_is_shown():

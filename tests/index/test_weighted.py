@@ -244,7 +244,7 @@ def test_any_budget_of_tables_gives_what_the_scan_gives(seed, bits, kind, budget
 def test_tables_answer_real_queries_themselves_and_look_at_few_codes(monkeypatch):
     rng = np.random.default_rng(0)
     near = rng.standard_normal((200_000, 8)) @ rng.standard_normal((8, 64))
-    rows, values = near > 0, near[:20] + 0.01
+    rows, values = near > 0, near[:3] + 0.01
     words = np.ascontiguousarray(Codes.from_bits(rows).words().T)
     made, alive = multi_index.Tables(words, 64), np.ones(len(rows), np.bool_)
     monkeypatch.setattr(multi_index, "weighted_nearest", None)

@@ -1,6 +1,6 @@
 """Jobs that are killed at random moments, and started again until they are done.
 
-6 kills of each kind, and 3 over a broker; with STREAMBITS_SLOW=1 100, and 20 to 50.
+2 kills of each kind; with STREAMBITS_SLOW=1 100, and 20 to 50.
 """
 
 import json
@@ -16,7 +16,7 @@ from streambits.io.codes.parquet import read_codes
 
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-KILLS, BROKER_KILLS, DELETE_KILLS, FEW = (100, 20, 50, 20) if SLOW else (6, 3, 3, 3)
+KILLS, BROKER_KILLS, DELETE_KILLS, FEW = (100, 20, 50, 20) if SLOW else (2, 2, 2, 2)
 LEARN = ["--bits", 8, "--n-landmarks", 40, "--skip-bad", "--quiet"]
 ONLINE = [*LEARN, "--refresh", 700]
 

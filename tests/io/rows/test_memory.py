@@ -61,5 +61,5 @@ def test_memory_does_not_grow_with_the_file(write, tmp_path, name):
             write_table(path, rows)
         else:
             write(path, rows)
-        found.append(peak(str(path)))
+        found.append(min(peak(str(path)) for _ in range(3)))  # other threads allocate as well
     assert found[1] < 1.2 * found[0]
