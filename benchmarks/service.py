@@ -227,7 +227,7 @@ def mixed(place: Path, rows: NDArray[np.float32], columns: int, minutes: float) 
             changed = writes.get()
         with Client(f"http://127.0.0.1:{port}", TOKEN) as client:
             status = client.status()
-        memory.append(status["memory"]["resident"])
+        memory.append(status["memory"])
         print(
             f"mixed, {10 * turn + 10} s: search {found.rate:,.0f}/s p50 {found.p50:.0f} p99 "
             f"{found.p99:.0f} ms {found.statuses}; changes {changed.rate:,.0f}/s p50 "

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ try:
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import QueryParams
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.responses import Response, StreamingResponse
@@ -220,11 +222,14 @@ class Guard:
             return
         begun = False
 
+        endpoint = self.direct.get((scope["method"], scope["path"]))
+        headers = HEADERS if endpoint is None else HEADERS[:1]  # the others are for pages
+
         async def headed(message: MutableMapping[str, Any]) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
@@ -233,7 +238,6 @@ class Guard:
 
         try:
             self._check_host(scope)
-            endpoint = self.direct.get((scope["method"], scope["path"]))
             if endpoint is None:
                 await self.app(scope, receive, guarded)
             else:
@@ -621,7 +625,7 @@ class _Endpoints:
         kind = bodies.kind_of(request.headers.get("content-type"))
         body = await self._body(request)
         if len(body) <= INLINE and kind != bodies.ARROW:
-            return parse(kind, body, request.query_params)
+            return parse(kind, body, _options(request.scope["query_string"]))
         return await run_in_threadpool(parse, kind, body, request.query_params)
 
     def _rows(self, kind: str, body: bytes, options: bodies.Options) -> bodies.Rows:
@@ -698,6 +702,16 @@ def _word(name: str, text: str) -> Any:
     if name == "exact":
         return {"true": True, "false": False}.get(text, text)
     return int(text) if text.isdecimal() and len(text) < 18 else text
+
+
+@lru_cache(256)
+def _parsed_options(text: bytes) -> bodies.Options:
+    return QueryParams(text)
+
+
+def _options(text: bytes) -> bodies.Options:
+    """The query string by name; short ones come again and again."""
+    return _parsed_options(text) if len(text) < 256 else QueryParams(text)
 
 
 def _json(value: Any, status: int = 200) -> Response:
