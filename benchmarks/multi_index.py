@@ -7,6 +7,7 @@ standard deviation, in the codes of a learner of `ssbc` that saw 50,000 of them;
 draws. `new rows` are no draws, but more rows of Uniform's distribution. `flipped` is Covertype with
 5 % of all bits turned over as well, so that hardly any codes are equal. `random` codes have
 independent bits: nothing is near, so the tables should notice and leave them to the scan.
+`real` are the same queries with their real values, for which a bit that differs costs its value.
 Tables and scan take turns with the same number of threads.
 """
 
@@ -24,6 +25,7 @@ from paper import datasets
 from streambits._threads import one_blas_thread
 from streambits.index.multi_index import Tables
 from streambits.index.scan import scan_nearest, scan_within
+from streambits.index.weighted import weighted_nearest
 
 K, RADIUS, QUERIES, SINGLE, ROUNDS, BATCH = 10, 2, 256, 32, 5, 100_000
 FLIPPED = 0.05
@@ -48,13 +50,22 @@ class Scan:
 
     nearest, within = staticmethod(scan_nearest), staticmethod(scan_within)
 
+    @staticmethod
+    def nearest_weighted(words: Any, alive: Any, end: int, query: Any, k: int) -> Any:
+        """What the tables find for signs and weights."""
+        return weighted_nearest(words, alive, end, *query, k)
+
 
 def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[Any]:
-    """Words (n, width) of codes, `count` and then the queries."""
+    """Words (n, width) of codes and their values (n, bits), `count` and then the queries."""
     rng = np.random.default_rng(1)
     sizes = [min(BATCH, count - i) for i in range(0, count, BATCH)] + [QUERIES]
     if name == "random":
-        yield from (rng.integers(0, 2**64, (size, bits // 64), np.uint64) for size in sizes)
+        for size in sizes:
+            yield (
+                rng.integers(0, 2**64, (size, bits // 64), np.uint64),
+                np.abs(rng.standard_normal((QUERIES, bits))),
+            )
         return
     train, rows = datasets.stream(SOURCES.get(name, name), 500, 50_000)
     coder = sb.ssbc(train, bits=bits, seed=0).learn(rows).coder()
@@ -65,13 +76,17 @@ def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[A
             moved = noise * rows.std(axis=0) * rng.standard_normal((size, rows.shape[1]))
             some = rows[rng.integers(len(rows), size=size)] + moved
         codes = coder.encode(some.astype(np.float32))
+        values = np.abs(coder.project(some[:QUERIES].astype(np.float32)).astype(np.float64))
         flips = rng.random((size, bits), np.float32) < (FLIPPED if name == "flipped" else 0)
-        yield codes.words() ^ sb.Codes.from_bits(flips).words()
+        yield codes.words() ^ sb.Codes.from_bits(flips).words(), values
 
 
-def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list[Any]]]]:
+def tasks(
+    codes: Any, queries: Any, values: Any
+) -> dict[str, tuple[int, Callable[[Any], list[Any]]]]:
     """How many queries, and what the tables or the scan find, as arrays."""
     some = [queries[i : i + 1] for i in range(SINGLE)]
+    real = [(queries[i : i + 1], values[i : i + 1]) for i in range(SINGLE)]
     return {
         f"{K} nearest, {QUERIES} at once": (
             QUERIES,
@@ -81,6 +96,14 @@ def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list
             SINGLE,
             lambda way: [side for one in some for side in way.nearest(*codes, one, K)],
         ),
+        f"{K} nearest, real, {QUERIES} at once": (
+            QUERIES,
+            lambda way: list(way.nearest_weighted(*codes, (queries, values), K)),
+        ),
+        f"{K} nearest, real, one by one": (
+            SINGLE,
+            lambda way: [side for one in real for side in way.nearest_weighted(*codes, one, K)],
+        ),
         f"within {RADIUS}, {QUERIES} at once": (
             QUERIES,
             lambda way: [side for its in way.within(*codes, queries, RADIUS) for side in its],
@@ -88,23 +111,24 @@ def tasks(codes: Any, queries: Any) -> dict[str, tuple[int, Callable[[Any], list
     }
 
 
-def compare(tables: Tables, codes: Any, queries: Any) -> float:
+def compare(tables: Tables, codes: Any, queries: Any, values: Any) -> float:
     """Print a line for each task; gives the time of a query in the first task's scan."""
     scanned: list[float] = []
-    for label, (asked, work) in tasks(codes, queries).items():
+    for label, (asked, work) in tasks(codes, queries, values).items():
         same = all(map(np.array_equal, work(tables), work(Scan)))
         ours, theirs = in_turns(
             partial(work, tables), partial(work, Scan), rounds=ROUNDS, repeats=1
         )
         each = [figures(timing.per(asked).median * 1e3) for timing in (ours, theirs)]
-        print(f"    {label:26} {each[0]:>10} {each[1]:>10} {same!s:>6}  {theirs.over(ours)}")
+        print(f"    {label:32} {each[0]:>10} {each[1]:>10} {same!s:>6}  {theirs.over(ours)}")
         scanned.append(theirs.per(asked).median)
     return scanned[0]
 
 
 def case(name: str, bits: int, noise: float | None, count: int) -> None:
     parts = list(batches(name, noise, bits, count))
-    words, queries = np.ascontiguousarray(np.concatenate(parts[:-1]).T), parts[-1]
+    words = np.ascontiguousarray(np.concatenate([part for part, _ in parts[:-1]]).T)
+    queries, values = parts[-1]
     codes = words, np.ones(count, np.bool_), count
     tables = Tables(words, bits)
     distinct = tables.state()["words"].shape[2]
@@ -112,7 +136,7 @@ def case(name: str, bits: int, noise: float | None, count: int) -> None:
         f"{name}{'' if noise is None else f' + {noise:.0%}'}, {bits} bits: "
         f"{distinct / count:.1%} distinct, {tables.nbytes / count:.1f} bytes per code"
     )
-    scanned = compare(tables, codes, queries)
+    scanned = compare(tables, codes, queries, values)
     build = in_turns(partial(Tables, words, bits), rounds=3, repeats=1)[0].median
     print(f"    built in {build:.2f} s, the time of {build / scanned:.0f} queries of a scan")
 
@@ -124,7 +148,7 @@ def main() -> None:
         parser.add_argument("--threads", type=int, default=allowed)
     options = parser.parse_args()
     print(f"{machine()}\n{options.codes:,} codes, {options.threads} threads")
-    print(f"{'milliseconds per query':30} {'tables':>10} {'scan':>10} {'same':>6}  ratio")
+    print(f"{'milliseconds per query':36} {'tables':>10} {'scan':>10} {'same':>6}  ratio")
     with threadpool_limits(options.threads, user_api="blas"):
         Tables(np.zeros((1, 9), np.uint64), 64)  # compiled here, not while it is timed
         for name, bits, noise in CASES:
