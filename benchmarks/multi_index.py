@@ -53,7 +53,8 @@ class Scan:
     @staticmethod
     def nearest_weighted(words: Any, alive: Any, end: int, query: Any, k: int) -> Any:
         """What the tables find for signs and weights."""
-        return weighted_nearest(words, alive, end, *query, k)
+        signs, weights = query
+        return weighted_nearest(words, alive, end, signs, weights, k)
 
 
 def batches(name: str, noise: float | None, bits: int, count: int) -> Iterator[Any]:
