@@ -44,12 +44,16 @@ def test_row_groups_give_the_bits_of_files(cluster, alone, tmp_path, mixture):
     assert sb.to_bytes(engine.learn(cluster, tmp_path / "a.parquet", SETTINGS, groups=1)) == alone
 
 
-def test_dask_arrays_and_data_frames_give_the_bits_of_files(cluster, alone, mixture):
+def test_dask_arrays_and_data_frames_give_the_bits_of_files(cluster, alone, mixture, tmp_path):
     array, frame = (pytest.importorskip(f"dask.{name}") for name in ("array", "dataframe"))
     pandas = pytest.importorskip("pandas")
     rows = mixture(6000)
     blocks = array.from_array(rows, (1200, 3))
     assert sb.to_bytes(engine.learn(cluster, blocks, SETTINGS)) == alone
+    for _ in range(2):  # the second time it is there
+        assert sb.to_bytes(engine.learn(cluster, blocks, SETTINGS, folder=tmp_path)) == alone
+    with pytest.raises(StorageError, match="partition 0"):
+        engine.learn(cluster, blocks + 1, SETTINGS, folder=tmp_path)
     table = pandas.DataFrame(rows, columns=[f"x{i}" for i in range(8)])
     table["id"] = np.arange(6000)
     parts = frame.from_pandas(table, npartitions=5)

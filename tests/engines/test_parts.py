@@ -16,6 +16,8 @@ from streambits.engines.partitions import partition_files
 from streambits.engines.parts import code_files, merge_hits, remove_leftovers, search_shard
 from streambits.engines.run import LocalEngine, array_partitions, encode, search
 from streambits.errors import InputError, StorageError
+from streambits.io.codes import open_sink
+from streambits.io.codes.parquet import facts
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +236,15 @@ def test_the_folder_of_codes_is_searched_by_its_own_coder(tmp_path, mixture, fil
     job = json.loads((tmp_path / "job/job.json").read_text())
     assert (job["verb"], job["sink"]) == ("encode", "codes")
     assert sb.describe(tmp_path / "job")["codes"]["codes"] == 2000
+
+
+def test_a_file_with_marks_of_removals_is_refused(coder, mixture, tmp_path):
+    sink = open_sink(str(tmp_path / "codes"), bits=20)
+    sink.write(np.arange(100), coder.encode(mixture(100)))
+    sink.commit()
+    sink.remove(np.array([7]))
+    sink.commit()
+    marked = [path for path in code_files(tmp_path / "codes") if facts(path)[1]]
+    assert marked
+    with pytest.raises(StorageError, match="marks of removals"):
+        search_shard(marked[0], coder.encode(mixture(2)))

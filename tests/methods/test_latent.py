@@ -206,3 +206,14 @@ def test_what_tells_nothing_is_refused(settings, message):
         sb.methods.supervised_ibp(ROWS, settings.pop("bits", 8), **settings)
     with pytest.raises(InputError, match="no neighbours"):
         sb.methods.supervised_ibp(ROWS[:2], 1)
+
+
+def test_rows_without_a_label_stay_without_one_among_texts():
+    rows, labels = classes(200)
+    known = np.where(np.arange(200) % 4 == 0, -1, labels)
+    names = [int(one) if one < 0 else f"class {one}" for one in known]
+    by_number = sb.methods.supervised_ibp(rows, 8, labels=known, passes=1)
+    by_name = sb.methods.supervised_ibp(rows, 8, labels=names, passes=1)
+    assert np.array_equal(
+        by_number.coder().encode(rows).packed, by_name.coder().encode(rows).packed
+    )

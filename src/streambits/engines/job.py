@@ -83,7 +83,7 @@ def learn(
     made_with = learner.plain() if isinstance(learner, Settings) else {"from": _digest(learner)}
     with plan.opened("learn", made_with) as folder:
         if folder.model_file.exists():
-            return _finished(plan, folder)
+            return _finished(engine, plan, folder)
         start = _start(engine, plan, learner, on_done) if isinstance(learner, Settings) else learner
         found = run.learn(
             engine, plan.partitions, start, folder=plan.folder, refuse=refuse, on_done=on_done
@@ -145,19 +145,28 @@ def _fingerprint(partition: Partition) -> Any:
             raise StorageError(f"it cannot be read: {error.strerror or error}") from error
 
 
-def _unchanged(partition: Partition, known: Any) -> bool:
+def _fingerprint_task(shared: Any, partition: Partition) -> bytes:
+    """The fingerprint of a partition, by a worker that has its rows."""
+    del shared
+    return json.dumps(_fingerprint(partition)).encode()
+
+
+def _unchanged(engine: Engine, partition: Partition, known: Any) -> bool:
     """Whether a partition is the one that was recorded; by its count, if rows are elsewhere."""
     if isinstance(partition, FramePartition):
         return bool(known["rows"] == partition.count)
+    if isinstance(partition, ArrayPartition):
+        [found] = engine.map(_fingerprint_task, [partition], None, lambda *_: None)
+        return bool(known == json.loads(found))
     return bool(known == _fingerprint(partition))
 
 
-def _finished(plan: EngineJob, folder: JobFolder) -> Learned:
+def _finished(engine: Engine, plan: EngineJob, folder: JobFolder) -> Learned:
     """What was learned to the end before, if it was learned from these partitions."""
     reports = []
     for one in plan.partitions:
         known = recorded(plan.folder, one.number)
-        if known is None or not _unchanged(one, known["from"]):
+        if known is None or not _unchanged(engine, one, known["from"]):
             what = "is new" if known is None else "has changed"
             raise StorageError(
                 f"{folder.path} has learned all there was, and since then partition {one.number} "

@@ -24,7 +24,7 @@ from streambits.index import HammingIndex, Hits
 from streambits.index.hits import merge_nearest
 from streambits.index.keys import Keys
 from streambits.io.codes import open_codes
-from streambits.io.codes.parquet import write_codes
+from streambits.io.codes.parquet import facts, write_codes
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
@@ -251,7 +251,17 @@ def search_shard(shard: Any, queries: Any, k: int = 10, **options: Any) -> Hits:
     Returns
     -------
     Hits
+
+    Raises
+    ------
+    StorageError
+        If a file has marks of removals: they are of ids in other files, too.
     """
+    if isinstance(shard, str | Path) and Path(shard).suffix == ".parquet" and facts(Path(shard))[1]:
+        raise StorageError(
+            f"{shard} has marks of removals, which have an order: search its folder without an "
+            f"engine, or encode it again"
+        )
     index = shard if isinstance(shard, HammingIndex) else open_codes(shard).index()
     return index.search(queries, k, **options)
 

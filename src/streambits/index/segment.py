@@ -99,9 +99,10 @@ class Segment:
 
     def scan_task(self, queries: Words, k: int) -> ScanTask | None:
         """What is to be scanned for the k nearest; None if it is not scanned here."""
+        k = min(k, len(self))
         if is_device(self.strategy) or self._tables_for(Query(queries, None), k) is not None:
             return None
-        return scan_task(*self._codes, queries, min(k, len(self)))
+        return scan_task(*self._codes, queries, k)
 
     def within(self, queries: Words, radius: int) -> list[Hits]:
         """For every query all that lie within the radius."""
@@ -122,7 +123,7 @@ class Segment:
         if store.dead * (SLACK // 4 if tables else SLACK) > store.end:
             return Segment(store.compact(), self.bits, self.strategy)
         rest = Segment(store, self.bits, self.strategy, tables)
-        rest._scanned, rest._faster = self._scanned, self._faster
+        rest._scanned, rest._faster = self._scanned, dict(self._faster)
         return rest
 
     def union(self, other: "Segment") -> "Segment":

@@ -115,13 +115,15 @@ class Documents:
                 return [one.id for one in (Stored(*row) for row in rows) if wanted(one)]
             question, values = "SELECT id FROM documents WHERE 1", list[Any]()
             for key, value in wanted.items():
-                if not isinstance(value, SCALARS) or '"' in key:
+                if not isinstance(value, SCALARS) or not isinstance(key, str):
                     raise InputError(
                         f"filter {key!r}: {value!r} is not a text, number, boolean or None under a "
-                        f"plain key: pass a function of a document"
+                        f"text: pass a function of a document"
                     )
-                question += " AND json_extract(metadata, ?) IS ?"
-                values += [f'$."{key}"', value]
+                # by json_each, for paths of older SQLites find no keys that JSON has to escape
+                held = "EXISTS (SELECT 1 FROM json_each(metadata) WHERE key = ? AND value IS"
+                question += f" AND NOT {held} NOT NULL)" if value is None else f" AND {held} ?)"
+                values += [key] if value is None else [key, value]
             return [row[0] for row in base.execute(question, values)]
 
     def __len__(self) -> int:

@@ -298,8 +298,18 @@ class Coordinator:
         held = load_shard(self.folder.group.state(now.number)).models
         return Models(held["learner"], held["base"], held["coders"])
 
+    def _is_late(self, revision: int) -> bool:
+        """Whether another member has gone on, so that nothing may be written any more."""
+        held = self.broker.get(RECORD)
+        if (held.revision if held else 0) == revision:
+            return False
+        self.broker.resign()
+        return True
+
     def _announce(self, following: Round, models: Models, revision: int) -> bool:
         """Hand out a coder and a round; whether this was the first to do so."""
+        if self._is_late(revision):
+            return False
         group = self.folder.group
         make_folder(group.folder)
         make_folder(self.folder.codes)
@@ -347,6 +357,8 @@ class Coordinator:
         revision: int,
     ) -> bool:
         """Leave what a job leaves that has ended."""
+        if self._is_late(revision):
+            return False
         coders, order = merged.coders, _order(now.order, merged.fresh)
         if order["marked"] or not order["ascending"]:
             bits, refine, keep = self.shape

@@ -290,7 +290,9 @@ class Member:
 
     def _is_current(self, now: Round) -> bool:
         held = self.broker.get(RECORD)
-        return held is not None and held.value["number"] == now.number
+        if held is None or held.value["ended"]:
+            return False
+        return bool(held.value["number"] == now.number)
 
     def _note(self, held: Held | None) -> None:
         """Know the record of the round; report a new epoch."""

@@ -408,7 +408,8 @@ def _by_label(labels: Any, count: int, rng: np.random.Generator) -> Triplets:
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError("a label is NaN: use -1 where it is unknown")
-    known = np.flatnonzero(array != UNKNOWN)
+    unknown = str(UNKNOWN) if array.dtype.kind in "UST" else UNKNOWN
+    known = np.flatnonzero(array != unknown)
     names, member = np.unique(array[known], return_inverse=True)
     if len(names) < 2:
         raise InputError(f"labels name {len(names)} class(es); at least 2 can be told apart")

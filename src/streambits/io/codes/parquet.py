@@ -285,7 +285,7 @@ class _Marks:
         self.lengths: dict[Path, int] = {}
         ids, places, start = [], [], 0
         for file in files:
-            rows, marked = _facts(file)
+            rows, marked = facts(file)
             rows = rows if left is None else min(rows, left)
             left = None if left is None else left - rows
             self.lengths[file] = rows
@@ -316,8 +316,8 @@ def _numbered(file: Path) -> Iterator[tuple[CodeColumns, int]]:
         first += len(columns.ids)
 
 
-def _facts(path: Path) -> tuple[int, bool]:
-    """Rows of a file, and whether it has marks; of a file of others, no limit and none."""
+def facts(path: Path) -> tuple[int, bool]:
+    """Rows of a file, and whether it has marks of removals; files of others have none."""
     from pyarrow import parquet  # noqa: PLC0415
 
     try:
