@@ -223,7 +223,7 @@ def test_pieces_never_read_past_the_words_of_a_code():
     """As Python, which checks bounds; machine code would read what is not its own."""
     words = planes(np.ones((2, 128), np.bool_))
     for start in range(105):
-        assert multi._piece.py_func(words, 1, start, 24) == 2**24 - 1
+        assert multi.bits_of.py_func(words, 1, start, 24) == 2**24 - 1
 
 
 @pytest.mark.parametrize("bits", [40, 64, 130])

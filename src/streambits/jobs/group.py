@@ -21,7 +21,7 @@ from streambits.jobs.coordinator import ASKED, RECORD, Coordinator
 from streambits.jobs.folder import JobFolder, differences, disk_errors
 from streambits.jobs.job import JobPlan, Pace
 from streambits.jobs.lanes import Lane, Models, Shape
-from streambits.jobs.progress import Progress, Stop, Watcher
+from streambits.jobs.progress import Progress, Stop, Watcher, tell
 from streambits.jobs.rounds import COUNTS, Round
 from streambits.methods.settings import Settings
 
@@ -313,9 +313,7 @@ class Member:
             removed=counts["removed"],
             stopped=stopped,
         )
-        for watcher in self.watchers:
-            with suppress(OSError):  # a terminal or a log that is gone must not end the job
-                watcher(event, progress)
+        tell(self.watchers, event, progress)
         self._report_time = time.monotonic()
         return progress
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from streambits.io.codes import open_sink
 from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
 from streambits.io.urls import is_url, shown
 from streambits.jobs.folder import Checkpoint, JobFolder
-from streambits.jobs.progress import Progress, Stop, Watcher
+from streambits.jobs.progress import Progress, Stop, Watcher, tell
 from streambits.jobs.reader import ReadAhead
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Change, Work
@@ -330,9 +329,7 @@ class Job:
             waiting=self.work.waiting,
             stopped=stopped,
         )
-        for watcher in self.watchers:
-            with suppress(OSError):  # a terminal or a log that is gone must not end the job
-                watcher(event, progress)
+        tell(self.watchers, event, progress)
         self._report_time = time.monotonic()
         return progress
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -83,6 +83,13 @@ class Progress(NamedTuple):
 
 
 Watcher = Callable[[str, Progress], None]  # start, step, epoch, commit or end; and how far it is
+
+
+def tell(watchers: Iterable[Watcher], event: str, progress: Progress) -> None:
+    """Call all watchers; a terminal or a log that is gone must not end the job."""
+    for watcher in watchers:
+        with suppress(OSError):
+            watcher(event, progress)
 
 
 class Stop:

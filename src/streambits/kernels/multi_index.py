@@ -69,12 +69,12 @@ def keys(words: Any, bits: int, low: int, high: int, out: Any) -> None:
         for w in range(len(words)):
             mixed = (mixed ^ words[w, i]) * MIX
             mixed ^= mixed >> np.uint64(32)
-        prefix = _piece(words, i, bits - width, width) << (PREFIX - width)
+        prefix = bits_of(words, i, bits - width, width) << (PREFIX - width)
         out[i] = np.uint64(prefix << rest) | mixed * MIX >> np.uint64(64 - rest)
 
 
 @compiled
-def _piece(words: Any, i: int, start: int, width: int) -> Any:
+def bits_of(words: Any, i: int, start: int, width: int) -> Any:
     """Bits start to start + width of code i."""
     word, shift = start >> 6, start & 63
     value = words[word, i] >> np.uint64(shift)
@@ -128,7 +128,7 @@ def heads(words: Any, start: int, width: int) -> Any:
     """Where each value of a piece begins, once the codes are in its order."""
     counts = np.zeros((1 << width) + 1, np.int64)
     for i in range(words.shape[1]):
-        counts[_piece(words, i, start, width) + 1] += 1
+        counts[bits_of(words, i, start, width) + 1] += 1
     return np.cumsum(counts)
 
 
@@ -136,7 +136,7 @@ def heads(words: Any, start: int, width: int) -> Any:
 def spread(words: Any, piece: tuple[int, int], heads: Any, owners: Any, out: Any) -> None:
     """Bring codes into the order of a piece (start, width); uses up the heads."""
     for i in range(words.shape[1]):
-        value = _piece(words, i, piece[0], piece[1])
+        value = bits_of(words, i, piece[0], piece[1])
         at = heads[value]
         heads[value] += 1
         owners[at] = i
@@ -185,7 +185,7 @@ def _is_new(tables: Any, table: Any, i: int, probe: Any) -> Any:
     """Whether no piece has led to this code before: each differs in more bits than it reached."""
     for t in range(len(probe.own)):
         start = tables.bits - (t + 1) * tables.width
-        flips = probe.own[t] ^ _piece(table, i, start, tables.width)
+        flips = probe.own[t] ^ bits_of(table, i, start, tables.width)
         if popcount(np.uint64(flips)) <= probe.reach[t]:
             return False
     return True
@@ -258,7 +258,7 @@ def _search(tables: Any, probe: Any) -> Any:
     pieces, count, codes = tables.words.shape
     costs = np.empty(pieces, np.int64)
     for t in range(pieces):
-        own = _piece(probe.query.reshape(-1, 1), 0, tables.bits - (t + 1) * width, width)
+        own = bits_of(probe.query.reshape(-1, 1), 0, tables.bits - (t + 1) * width, width)
         size = np.int64(tables.offsets[t, own + 1]) - np.int64(tables.offsets[t, own])
         probe.own[t], reach[t], costs[t] = own, -1, LOOK + OPEN + WORD * count * size
     covered, most = 0, OPEN + WORD * count * codes

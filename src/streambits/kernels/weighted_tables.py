@@ -13,7 +13,7 @@ import numpy as np
 
 from streambits.kernels import compiled
 from streambits.kernels.bits import popcount
-from streambits.kernels.multi_index import _piece
+from streambits.kernels.multi_index import bits_of
 from streambits.kernels.weighted import NOWHERE, Heap, enter
 
 AHEAD = 64  # buckets that are looked up together: their memory is waited for together
@@ -162,7 +162,7 @@ def _is_new(tables: Any, t: int, i: int, probe: Any) -> Any:
         if other == t or probe.reached[other] < 0:
             continue
         start = tables.bits - (other + 1) * tables.width
-        flips = probe.own[other] ^ _piece(tables.words[t], i, start, tables.width)
+        flips = probe.own[other] ^ bits_of(tables.words[t], i, start, tables.width)
         costs = halves.costs[other]
         if costs[0, flips & mask] + costs[1, flips >> halves.shift] <= probe.reached[other]:
             return False
@@ -324,7 +324,7 @@ def nearest_in_tables(  # noqa: PLR0917 - as `nearest_by_costs`, and a budget
     for q in range(asked):
         for t in range(pieces):
             start = tables.bits - (t + 1) * tables.width
-            own[t] = _piece(queries[q].reshape(-1, 1), 0, start, tables.width)
+            own[t] = bits_of(queries[q].reshape(-1, 1), 0, start, tables.width)
             reached[t] = -1.0
         state[SPENT], state[BUDGET] = 0, budget
         halves = _halves(weights[q], tables.bits, tables.width, pieces)

@@ -220,16 +220,18 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        begun = ended = False
 
         endpoint = self.direct.get((scope["method"], scope["path"]))
         headers = HEADERS if endpoint is None else HEADERS[:1]  # the others are for pages
 
         async def headed(message: MutableMapping[str, Any]) -> None:
-            nonlocal begun
+            nonlocal begun, ended
             if message["type"] == "http.response.start":
                 begun = True
                 message["headers"] = [*message["headers"], *headers]
+            else:
+                ended = not message.get("more_body", False)
             await send(message)
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
@@ -247,6 +249,8 @@ class Guard:
         except (ClientDisconnect, TimeoutError):
             return
         except Exception as error:
+            if ended:
+                return  # FastAPI raises a fault again that it has answered
             if begun:
                 raise
             known = isinstance(error, RefusedError)

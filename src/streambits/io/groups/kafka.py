@@ -10,9 +10,8 @@ two lines was first, and the other counts for nothing.
 import json
 import time
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from streambits.errors import InputError
 from streambits.io.groups import Held, Task
@@ -44,8 +43,6 @@ REFUSED = (
     KafkaError.INVALID_REPLICATION_FACTOR,
     KafkaError.INVALID_CONFIG,
 )
-
-T = TypeVar("T")
 
 
 class KafkaGroup:
@@ -117,7 +114,7 @@ class KafkaGroup:
                 self._producer.flush(1)
                 raise KafkaException(*(report[0] for report in reports if report[0]))
 
-        self._ask(ask)
+        self._source.ask(ask)
 
     def _catch_up(self) -> None:
         """Read the log to where it ends now."""
@@ -136,7 +133,7 @@ class KafkaGroup:
                     self._log.assign([TopicPartition(self._called, PLACE, self._next)])
                     raise KafkaException("no line of the log comes")
 
-        self._ask(ask)
+        self._source.ask(ask)
 
     def _apply(self, offset: int, record: dict[str, Any]) -> None:
         if offset < self._next:
@@ -226,16 +223,4 @@ class KafkaGroup:
                 if code != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
-        self._ask(ask)
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        """Ask until there is an answer, or for as long as a cluster may be away."""
-        retry = self._source.retry()
-        while True:
-            try:
-                answer = question()
-            except KafkaException as error:
-                retry.wait(error_text(error))
-            else:
-                retry.answered()
-                return answer
+        self._source.ask(ask)

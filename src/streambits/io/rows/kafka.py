@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.rows.kafka_settings import (
@@ -39,6 +39,7 @@ __all__ = [  # the client's names too: no other file imports it
     "client_refusal",
     "error_text",
 ]
+T = TypeVar("T")
 ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
 SHIFT = 48  # bits of an id that are the offset; those above are the partition
@@ -152,6 +153,18 @@ class KafkaSource(BrokerSource):
         finally:
             consumer.close()
 
+    def ask(self, question: Callable[[], T]) -> T:
+        """Ask until there is an answer, or for as long as a cluster may be away."""
+        retry = self.retry()
+        while True:
+            try:
+                answer = question()
+            except KafkaException as error:
+                retry.wait(error_text(error))
+            else:
+                retry.answered()
+                return answer
+
     # In slices, for the members of a group
 
     @cached_property
@@ -242,7 +255,7 @@ class _TopicConsumer:
     def metadata(self, *, wait: bool = False) -> Any:
         """What the cluster says of the topic; wait: for a cluster that is away."""
         try:
-            found = self._ask(self._topics) if wait else self._topics()
+            found = self.source.ask(self._topics) if wait else self._topics()
         except KafkaException as error:
             raise self.source.retry().unreachable(error_text(error)) from error
         topic = found.topics.get(self.source.topic)
@@ -252,7 +265,7 @@ class _TopicConsumer:
 
     def newest(self) -> dict[int, int]:
         """Where every partition ends now."""
-        topic = self._ask(self._topics).topics[self.source.topic]
+        topic = self.source.ask(self._topics).topics[self.source.topic]
         found = {}
         for partition in topic.partitions:
             low, found[partition] = self._limits(partition)
@@ -311,7 +324,9 @@ class _TopicConsumer:
     def _limits(self, partition: int) -> tuple[int, int]:
         """The oldest offset of a partition and the next that it will give."""
         which = TopicPartition(self.source.topic, partition)
-        low, high = self._ask(lambda: self._consumer.get_watermark_offsets(which, timeout=ANSWER))
+        low, high = self.source.ask(
+            lambda: self._consumer.get_watermark_offsets(which, timeout=ANSWER)
+        )
         self.high[partition] = high
         place = self.places.get(partition, 0)
         if place > high:
@@ -323,18 +338,6 @@ class _TopicConsumer:
 
     def _topics(self) -> Any:
         return self._consumer.list_topics(self.source.topic, timeout=ANSWER)
-
-    def _ask(self, question: Callable[[], Any]) -> Any:
-        """Ask until there is an answer, or until the deadline."""
-        retry = self.source.retry()
-        while True:
-            try:
-                answer = question()
-            except KafkaException as error:
-                retry.wait(error_text(error))
-            else:
-                retry.answered()
-                return answer
 
     def _note(self, error: KafkaError) -> None:
         self.reason = error.str()
