@@ -25,7 +25,7 @@ from streambits.kernels.far import FAR, far_components
 from streambits.kernels.weighted import NOWHERE, Heap, enter
 
 METRICS = ("euclidean", "inner", "cosine")
-EUCLIDEAN, INNER, COSINE = range(3)
+EUCLIDEAN, INNER, COSINE, CHORD, ALONG = range(5)  # the last two: see `Target`
 CENTRES = 256
 CHUNK = 256  # places that are measured together: their memory is waited for together
 LANES = 8  # sums side by side
@@ -79,18 +79,20 @@ class RefinedCodes(NamedTuple):
 class Target(NamedTuple):
     """Queries, and how far they are from what codes decode to.
 
-    metric: one of EUCLIDEAN, INNER, COSINE; side: NEAR to measure distances, LOW or HIGH for what
-    the distance of the raw row is at least or at most; shift, along: (queries, columns), see above,
-    filled up with zeros to a multiple of 8; squares, dots: (queries,); lengths: (queries,) of the
-    queries; noise: (queries,) rounding errors of distances, for COSINE in relation to the length of
-    a decoded row; radii: (256,) errors that the last byte of a refinement stands for, rounding
-    included; rounding: what it adds for a far code, in relation to its length; screened:
-    (queries, 16) where queries are in the directions of the screen; doubt: the rounding errors of
-    distances there; both in its unit.
+    metric: one of EUCLIDEAN, INNER, COSINE, or CHORD and ALONG, which are EUCLIDEAN and INNER for
+    decoded rows that are brought to the length `reach`, far ones excepted; side: NEAR to measure
+    distances, LOW or HIGH for what the distance of the raw row is at least or at most (not for
+    CHORD and ALONG); shift, along: (queries, columns), see above, filled up with zeros to a
+    multiple of 8; squares, dots: (queries,); lengths: (queries,) of the queries; noise: (queries,)
+    rounding errors of distances, for COSINE in relation to the length of a decoded row; radii:
+    (256,) errors that the last byte of a refinement stands for, rounding included; rounding: what
+    it adds for a far code, in relation to its length; screened: (queries, 16) where queries are in
+    the directions of the screen; doubt: the rounding errors of distances there; both in its unit.
     """
 
     metric: int
     side: int
+    reach: float
     shift: Any
     along: Any
     squares: Any
@@ -111,6 +113,7 @@ class OneTarget(NamedTuple):
 
     metric: int
     side: int
+    reach: float
     shift: Any
     along: Any
     square: Any
@@ -129,7 +132,7 @@ class OneTarget(NamedTuple):
 class Memory(NamedTuple):
     """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row.
 
-    extra: rounding errors of far codes.
+    extra: rounding errors of far codes, 0 for all others.
     """
 
     places: Any
@@ -193,6 +196,7 @@ def _one(codes: Any, target: Any, q: int) -> Any:
     return OneTarget(
         target.metric,
         target.side,
+        target.reach,
         shift,
         along,
         target.squares[q],
@@ -298,7 +302,7 @@ def _decode(codes: Any, one: Any, count: int, memory: Any) -> None:
             for j in range(low, high):
                 out[j] += centres[base + j]
         memory.squares[i] = _dot(out, out)
-        if one.metric == COSINE:
+        if one.metric != EUCLIDEAN:
             memory.dots[i] = _dot(out, along)
 
 
@@ -374,8 +378,7 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
     Those that cannot be nearer than `top` may be left out: gives how many stay.
     """
-    if one.side != NEAR:
-        memory.extra[:] = 0.0
+    memory.extra[:] = 0.0
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
         if one.metric != INNER:
@@ -399,6 +402,7 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 def _distances(one: Any, count: int, memory: Any) -> None:
     """Distances by the metric in the place of squares; for COSINE, lengths in that of dots."""
     squares, dots, square, dot, own = memory.squares, memory.dots, one.square, one.dot, one.length
+    metric, extra = one.metric, memory.extra
     if one.metric == EUCLIDEAN:
         for i in range(count):
             squares[i] = math.sqrt(squares[i] + square)
@@ -410,7 +414,14 @@ def _distances(one: Any, count: int, memory: Any) -> None:
             length, cosine = math.sqrt(squares[i] + square), 0.0
             if length > 0.0 and own > 0.0:
                 cosine = (dots[i] + dot) / (length * own)
-            squares[i], dots[i] = min(max(1.0 - cosine, 0.0), 2.0), length
+            angle = min(max(1.0 - cosine, 0.0), 2.0)
+            reach = length if extra[i] > 0.0 else one.reach
+            if metric == CHORD:
+                squares[i] = math.sqrt((own - reach) ** 2 + 2 * own * reach * angle)
+            elif metric == ALONG:
+                squares[i] = own * reach * (angle - 1.0)
+            else:
+                squares[i], dots[i] = angle, length
 
 
 @compiled
