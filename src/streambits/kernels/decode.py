@@ -33,6 +33,7 @@ DIRECTIONS = 16  # of a screen
 ONE, FOUR, HALF, WORD = np.uint64(1), np.uint64(4), np.uint64(15), np.uint64(16)  # of half bytes
 NEAR, LOW, HIGH = 0, -1, 1  # a distance, or what it is at least or at most
 SLACK = 1 + 1e-12  # far above the rounding error of a square
+ROUNDED = 1e-12  # far above that of a cosine
 
 
 class Decoder(NamedTuple):
@@ -241,6 +242,19 @@ def _looked_up(codes: Any, places: Any, half_table: Any, table: Any, out: Any) -
 
 
 @compiled
+def _both_looked_up(codes: Any, one: Any, count: int, memory: Any) -> None:
+    """Squares and dots of codes without sign bits, in the order of `_looked_up`."""
+    refinement, square_table, dot_table = codes.refinement, one.square_table, one.dot_table
+    for i in range(count):
+        square, dot, place = 0.0, 0.0, np.uint64(memory.places[i])
+        for g in range(np.uint64(len(square_table))):
+            value = np.uint64(refinement[place, g])
+            square += square_table[g, value]
+            dot += dot_table[g, value]
+        memory.squares[i], memory.dots[i] = square, dot
+
+
+@compiled
 def _dot(left: Any, right: Any) -> Any:
     """The inner product of a multiple of 8 values, in 8 sums, which are added in pairs."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -381,10 +395,12 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
     memory.extra[:] = 0.0
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
-        if one.metric != INNER:
+        if one.metric == EUCLIDEAN:
             _looked_up(codes, places, halves, one.square_table, memory.squares)
-        if one.metric != EUCLIDEAN:
+        elif one.metric == INNER:
             _looked_up(codes, places, halves, one.dot_table, memory.dots)
+        else:
+            _both_looked_up(codes, one, count, memory)
         if len(codes.decoder.far.axes):
             for i in range(count):
                 code = codes.refinement[memory.places[i]]
@@ -471,13 +487,38 @@ def _values(codes: Any, one: Any, count: int, memory: Any) -> None:
 
 
 @compiled
+def _least_cosine(one: Any, top: float) -> Any:
+    """The cosine of a row at distance `top`, less what rounding may do to it."""
+    own, reach = one.length, one.reach
+    if one.metric == COSINE:
+        return 1.0 - top - ROUNDED
+    if one.metric == ALONG:
+        return -top / (own * reach) - ROUNDED
+    least = 1.0 - (top * top - (own - reach) ** 2) / (2 * own * reach)
+    return least - ROUNDED * (own / reach + reach / own)
+
+
+@compiled
 def _any_near(one: Any, count: int, top: float, memory: Any) -> Any:
-    """Whether a square may be of a distance up to `top`; roots of the others are not needed."""
-    if one.metric != EUCLIDEAN or one.side != NEAR:
+    """Whether any may be at a distance up to `top`; roots of the others are not needed."""
+    squares, dots, square, dot, near = memory.squares, memory.dots, one.square, one.dot, False
+    if one.metric == INNER or one.side != NEAR:
         return True
-    squares, roof, near = memory.squares, top * top * SLACK - one.square, False
+    if one.metric == EUCLIDEAN:
+        roof = top * top * SLACK - square
+        for i in range(count):
+            near |= squares[i] <= roof
+        return near
+    if one.length == 0.0 or top == np.inf:
+        return True
+    least = _least_cosine(one, top) * one.length
+    if not least > 0.0:
+        return True
+    extra, floor = memory.extra, least * least
     for i in range(count):
-        near |= squares[i] <= roof
+        product = dots[i] + dot
+        near |= extra[i] > 0.0
+        near |= (product > 0.0) & (product * product >= floor * (squares[i] + square))
     return near
 
 
