@@ -20,7 +20,7 @@ from tools import api, links
 ROOT = Path(__file__).parents[1]
 START = {"README.md": "index.md", "CHANGELOG.md": "changes.md"}
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
-_DRAWN = re.compile(r"(!\[[^\]]*\]\(([^)\s]+\.svg)\))")  # becomes a link to itself, in full size
+_PICTURE = re.compile(r"(!\[[^\]]*\]\(([^)\s]+\.(?:svg|png))\))")  # becomes a link to itself, in full size
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -91,7 +91,7 @@ def _moved(text: str, page: Path, places: dict[Path, Path]) -> str:
         return f"{match[1]}{found}{match[3] or ''})"
 
     parts = _FENCE.split(text)
-    parts[::2] = [_DRAWN.sub(r"[\1](\2)", _LINK.sub(moved, part)) for part in parts[::2]]
+    parts[::2] = [_PICTURE.sub(r"[\1](\2)", _LINK.sub(moved, part)) for part in parts[::2]]
     return "".join(parts)
 
 
