@@ -20,7 +20,9 @@ from tools import api, links
 ROOT = Path(__file__).parents[1]
 START = {"README.md": "index.md", "CHANGELOG.md": "changes.md"}
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
-_PICTURE = re.compile(r"(!\[[^\]]*\]\(([^)\s]+\.(?:svg|png))\))")  # becomes a link to itself, in full size
+_PICTURE = re.compile(
+    r"(!\[[^\]]*\]\(([^)\s]+\.(?:svg|png))\))"
+)  # becomes a link to itself, in full size
 _SESSION = re.compile(r"^```python\n(>>> )", re.MULTILINE)  # prompts are not copied: site.css
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
