@@ -38,7 +38,8 @@ TRIPLETS = 20  # per labelled row
 NEAREST = 10  # rows that count as neighbours where there are no labels
 UNKNOWN = -1  # the label of a row that has none
 ROUNDS, SWEEPS, COLD = 3, 10, 5  # of a proposal: regressions, updates after each, the last ones
-STEPS = 10  # of a regression
+STEPS = 10  # of a regression, and of a power iteration
+STARTS, TURNS = 16, 30  # smooth functions and directions among them, and steps to the components
 TRIES = 3  # proposals in a row that may fail, before there are no more bits
 SURE = 1.0  # a triplet counts as if it had been right and wrong in so many bits before the first
 JITTER = 1e-6  # of a diagonal that must be positive
@@ -323,13 +324,26 @@ class _Process:
         return self._regressed(bit)
 
     def _start(self, couplings: csr_array) -> Values:
-        """Signs of a smooth function that the couplings favour, by some steps from a random one."""
-        found = self._rng.standard_normal(len(self._values))
+        """The signs that couplings favour most among independent components of smooth functions.
+
+        Features are mixed in the functions that couplings favour, as those of one eigenvalue are:
+        a sign of one of them is a bit for none. But features are independent a priori, and what
+        has two values is what a rotation finds: it is farthest from a normal distribution.
+        """
+        count = len(self._values)
+        found = self._rng.standard_normal((count, min(STARTS, count)))
         for _ in range(STEPS):
             found = self._values @ self._smooth(couplings @ found)
-            found = found - found.mean()
-            found = found / max(float(np.linalg.norm(found)), JITTER)
-        return np.where(found > 0, 1.0, -1.0)
+            found = np.linalg.qr(found - found.mean(axis=0))[0]
+        strengths, turned = np.linalg.eigh(found.T @ (couplings @ found))
+        chance = min(-strengths[0], strengths[-2:].mean())  # as strong as those that it opposes
+        span = found @ turned[:, strengths > chance] * np.sqrt(count)
+        axes = self._rng.standard_normal((span.shape[1], STARTS))
+        for _ in range(TURNS):  # each raises the mean of log cosh along its axis
+            axes = axes / np.linalg.norm(axes, axis=0)
+            axes = span.T @ np.tanh(span @ axes)
+        signs = np.where(span @ axes > 0, 1.0, -1.0)
+        return signs[:, np.argmax(np.sum(signs * (couplings @ signs), axis=0))]
 
     def _smooth(self, values: Values) -> Values:
         """Weights that come near some values at the rows."""
