@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.methods.latent import _by_label, _Process
+from streambits.methods.latent import _by_label, _Functions, _Process
 
 COUNT, FEATURES = 500, 5
 
@@ -154,7 +154,7 @@ def test_couplings_are_what_a_bit_adds_to_the_triplets(seed):
     rng = np.random.default_rng(seed)
     triplets = np.array([rng.permutation(12)[:3] for _ in range(30)])
     own = np.eye(12)
-    process = _Process(own, own, triplets, rng, amplitude=1.0, alpha=2.0)
+    process = _Process(_Functions(own, own, 1.0), triplets, rng, alpha=2.0)
     process._right, process._wrong = rng.integers(5, size=(2, 30)).astype(np.float64)
     couplings = process._couplings()
 
