@@ -34,7 +34,7 @@ from streambits.model.metric import compared
 from streambits.sketches import Fixed
 
 LANDMARKS = 5000  # rows of the sample, at most, that affinities are to
-FEW = 500  # of them, at most, while bits are sought
+FEW = 1000  # of them, at most, while bits are sought
 TRIPLETS = 20  # per labelled row
 NEAREST = 10  # rows that count as neighbours where there are no labels
 UNKNOWN = -1  # the label of a row that has none
@@ -129,12 +129,12 @@ def supervised_ibp(
       a priori. It is kept if the posterior rises; then all bits are updated given the others, or
       left out. Copies of a bit can raise the posterior too: they stand for a feature that decides
       more triplets than others.
-    * Bits are sought with the affinities to 500 of the landmarks. In the end all of them are
+    * Bits are sought with the affinities to 1000 of the landmarks. In the end all of them are
       regressed together on the affinities to all.
     * At new concepts, the bits of `extends` are not visited again.
 
     A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 400
-    products of m x 500 per proposal and 80 per bit and pass; memory is 8 m n_landmarks bytes, and
+    products of m x 1000 per proposal and 80 per bit and pass; memory is 8 m n_landmarks bytes, and
     as much for n_landmarks^2. 5,000 labelled rows of 784 columns take half a minute on one core.
 
     References
