@@ -133,9 +133,9 @@ def supervised_ibp(
       regressed together on the affinities to all.
     * At new concepts, the bits of `extends` are not visited again.
 
-    A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 400
-    products of m x 1000 per proposal and 80 per bit and pass; memory is 8 m n_landmarks bytes, and
-    as much for n_landmarks^2. 5,000 labelled rows of 784 columns take half a minute on one core.
+    A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 400 products
+    of m x 1000 per proposal and 80 per bit and pass; memory is 8 m n_landmarks bytes and about five
+    times 8 n_landmarks^2. 5,000 labelled rows of 784 columns take half a minute on one core.
 
     References
     ----------
