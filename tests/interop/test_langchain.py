@@ -1,6 +1,7 @@
 """The vector store of LangChain: its own standard tests, and that texts and codes stay together."""
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
@@ -171,6 +172,20 @@ def test_any_changes_leave_what_a_dict_would_hold(changes):
             model |= dict(change)
     assert {name: text for name, (text, _) in held(store).items()} == model
     check_whole(store)
+
+
+@pytest.mark.parametrize("place", ["memory", "folder"])
+def test_a_store_that_nobody_closes_is_closed_without_a_warning(place, tmp_path):
+    folder = tmp_path / "store" if place == "folder" else None
+    store = StreambitsVectorStore.from_texts(["one"], MODEL, ids=["a"], folder=folder)
+    base = store._documents._base
+    del store  # since Python 3.13 SQLite warns of connections that are not closed
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        base.execute("SELECT 1")
+    if folder:
+        with StreambitsVectorStore(MODEL, folder) as again:
+            assert held(again) == {"a": ("one", {})}
 
 
 def test_a_store_in_a_folder_goes_on(tmp_path):
