@@ -7,7 +7,10 @@ which takes a command half a second, and children inherit it.
 import os
 import select
 import signal
+import subprocess
+import sys
 import traceback
+from contextlib import contextmanager
 
 WARM = """
 import contextlib, gc, io, tempfile, warnings
@@ -29,6 +32,79 @@ def warm():
 
 warm()
 """
+
+SERVER = (
+    WARM
+    + """
+import json, os, socket, sys
+
+def work(link):
+    job, files, *_ = socket.recv_fds(link, 1 << 20, 3)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    job = json.loads(job)
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["variables"])
+    sys.argv = job["arguments"]
+    code = 70
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        link.send(str(code).encode())
+        os._exit(0)
+
+listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listening.bind(sys.argv[1])
+listening.listen()
+print("ready", flush=True)
+running = set()
+while True:
+    link, _ = listening.accept()
+    running -= {child for child in running if os.waitpid(child, os.WNOHANG)[0]}
+    child = os.fork()
+    if not child:
+        listening.close()
+        work(link)
+    running.add(child)
+    link.close()
+"""
+)
+CLIENT = """#!{python} -SE
+import json, os, socket, sys
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect({place!r})
+job = {{"arguments": sys.argv, "folder": os.getcwd(), "variables": dict(os.environ)}}
+socket.send_fds(link, [json.dumps(job).encode()], [0, 1, 2])
+sys.exit(int(link.recv(20) or 137))
+"""
+
+
+@contextmanager
+def quick_command(folder):
+    """A program `streambits` in that folder, for pages with many commands.
+
+    It has them run by children of a process that has loaded what they need. A signal to it does not
+    reach them, and they do not end as an interpreter does: what is about that runs the real one.
+    """
+    place = str(folder / "socket")
+    program = folder / "streambits"
+    program.write_text(CLIENT.format(python=sys.executable, place=place))
+    program.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, place], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout.readline() == "ready\n"
+            yield program
+        finally:
+            server.kill()
 
 
 def in_child(work, seconds=30):
