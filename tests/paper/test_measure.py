@@ -89,5 +89,5 @@ def test_faiss_stands_in_the_same_table(method):
 
 
 def test_exact_methods_refuse_streams_that_are_too_long():
-    figures = measure(Cell("cbm", "exact_d", 8), queries=20)
+    figures = measure(Cell("uniform", "exact_d", 8), queries=20)
     assert figures["reason"].startswith("at most 4000 rows: every one is a landmark")
