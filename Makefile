@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 CLEAN := .venv-wheel
+# The tests start hundreds of processes, each of which would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo serve test test-lowest docs wheel test-wheel format bench experiments paper clean

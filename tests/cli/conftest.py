@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import typer.main
 
 import streambits as sb
 from streambits._digests import seal
@@ -30,9 +31,16 @@ class Done(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.fixture(scope="session")
+def verbs():
+    """All verbs, which Typer makes anew for each call otherwise."""
+    return typer.main.get_command(cli.app)
+
+
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command(monkeypatch, capsys, verbs):
     """command(*arguments, stdin=b""): the entry point, as a process would run it."""
+    monkeypatch.setattr(cli, "app", verbs)
 
     def command(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "argv", ["streambits", *map(str, arguments)])

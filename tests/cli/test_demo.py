@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -146,14 +147,16 @@ def test_interrupt_leaves_no_traceback_and_no_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_whole_demo_needs_no_optional_package(tmp_path):
+def test_the_demo_needs_no_optional_package(tmp_path):
+    """STREAMBITS_SLOW=1: with all its rows."""
+    arguments = ["demo"] if os.environ.get("STREAMBITS_SLOW") else SMALL
     code = (
         "import sys\n"
         "for name in ('matplotlib', 'sklearn', 'faiss'): sys.modules[name] = None\n"
         "from streambits.cli.app import main; main()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "demo", "--out", "plot.svg"],
+        [sys.executable, "-c", code, *arguments, "--out", "plot.svg"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -25,7 +25,15 @@ def folder(tmp_path, mixture):
     return tmp_path
 
 
-def test_learn_encode_and_search(command, folder):
+@pytest.fixture(scope="module")
+def cluster():
+    """The options of a cluster that runs: --workers starts one for each command."""
+    dask = pytest.importorskip("streambits.engines.dask", exc_type=ImportError)
+    with dask.local_cluster(1) as client:
+        yield "--engine", "dask", "--scheduler", client.scheduler.address
+
+
+def test_learn_encode_and_search(command, folder, cluster):
     rows, model, codes = folder / "rows", folder / "model", folder / "codes"
     done = command("learn", rows, *FEW, "--out", model, *DASK, "--json")
     assert (done.code, done.json["rows"], done.json["partitions"]) == (0, 2100, 3)
@@ -34,16 +42,16 @@ def test_learn_encode_and_search(command, folder):
     settings = sb.Settings(bits=16, n_landmarks=40)
     wanted = learn(LocalEngine(), partition_files(rows), settings).learner
     assert sb.to_bytes(sb.load(model / "model.safetensors")) == sb.to_bytes(wanted)
-    done = command("encode", model, rows, "--out", codes, *DASK, "--log-json")
+    done = command("encode", model, rows, "--out", codes, *cluster, "--log-json")
     events = [json.loads(line) for line in done.err.splitlines()]
     assert [(one["what"], one["done"]) for one in events[-3:]] == [
         ("encoded", n) for n in (1, 2, 3)
     ]
     asked = ("search", codes, "--query", folder / "queries.npy", "-k", 5)
-    here, there = command(*asked), command(*asked, *DASK)
+    here, there = command(*asked), command(*asked, *cluster)
     assert (here.code, there.code) == (0, 0)
     assert there.lines == here.lines
-    again = command("encode", model, rows, "--out", codes, *DASK, "--json", "--quiet")
+    again = command("encode", model, rows, "--out", codes, *cluster, "--json", "--quiet")
     assert (again.json["kept"], again.err) == (3, "")
 
 
@@ -92,10 +100,10 @@ def test_no_scheduler_at_the_address(fails, folder, monkeypatch):
     assert line.startswith("no Dask scheduler answers at tcp://127.0.0.1:9")
 
 
-def test_a_bad_partition_is_one_line_and_the_same_command_goes_on(command, fails, folder):
+def test_a_bad_partition_is_one_line_and_the_same_command_goes_on(command, fails, folder, cluster):
     bad = folder / "rows/1.npy"
     whole = bad.read_bytes()
-    told = ("learn", folder / "rows", *FEW, "--out", folder / "out", *DASK, "--quiet")
+    told = ("learn", folder / "rows", *FEW, "--out", folder / "out", *cluster, "--quiet")
     bad.write_bytes(whole[:-9])
     assert fails(*told).startswith(f"partition 1 ({bad})")
     bad.write_bytes(whole)

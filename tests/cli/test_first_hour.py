@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
+from forks import quick_command
 from streambits.io.rows import open_source
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,15 @@ def database(postgres_url):
         link.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick(tmp_path_factory):
+    """`streambits` is a quick one: each command takes a second to load otherwise."""
+    folder = tmp_path_factory.mktemp("bin")
+    with quick_command(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        yield
+
+
 def run(language, text, folder, database):
     """What a block prints; of SQL, what the database answers."""
     if language == "sql":
@@ -41,12 +51,11 @@ def run(language, text, folder, database):
                 pass  # the last statement answers
             return found.fetchall() if found.description else []
     command = {"sh": ["bash", "-euc"], "python": [sys.executable, "-c"]}[language]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [*command, text],
         check=False,
         cwd=folder,
-        env={**os.environ, "PATH": path, "DATABASE": database},
+        env={**os.environ, "DATABASE": database},
         capture_output=True,
         text=True,
     )

@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ import streambits as sb
 from streambits.io.codes.parquet import read_codes
 from streambits.methods.settings import LEARNED
 
-SCRIPT = Path(sys.executable).with_name("streambits")
 SETTINGS = ("--bits", 8, "--n-landmarks", 40)
 
 
@@ -131,13 +127,13 @@ def test_a_password_is_not_written_down(tmp_path, rows_file, command):
     assert "secret" not in (tmp_path / "job" / "job.json").read_text()
 
 
-def test_standard_input_resumes(rows_file, tmp_path):
+def test_standard_input_resumes(rows_file, tmp_path, command):
     text = rows_file.read_bytes().replace(b"1,2,x,4", b"1,2,3,4")
     arguments = ["online", "-", "--bits", "8", "--n-landmarks", "40", "--ids", "key"]
     for name, size in (("alone", len(text)), ("job", len(text) // 2), ("job", len(text))):
         cut = text[: text.rindex(b"\n", 0, size) + 1]
-        command = [SCRIPT, *arguments, "--out", tmp_path / name, "--quiet"]
-        subprocess.run(command, input=cut, check=True)
+        done = command(*arguments, "--out", tmp_path / name, "--quiet", stdin=cut)
+        assert done.code == 0, done.err
     codes = [(tmp_path / name / "codes" / "part-000000.parquet") for name in ("alone", "job")]
     assert codes[0].read_bytes() == codes[1].read_bytes()
 

@@ -142,8 +142,9 @@ def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_and_a_closed_pipe(job):
-    command = [SCRIPT, "search", job, "--query", job.parent / "rows.npy"]
+def test_a_full_disk_and_a_closed_pipe(job, rows, tmp_path):
+    np.save(tmp_path / "many.npy", rows[:1500])  # whose answers no pipe holds
+    command = [SCRIPT, "search", job, "--query", tmp_path / "many.npy"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1

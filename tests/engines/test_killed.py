@@ -49,16 +49,15 @@ def job(client, where, folder):
     assert [part.number for part in parts] == list(range(PARTITIONS))
 
 
-def test_a_worker_is_killed_at_random_moments(tmp_path, mixture, files, content):
+def test_a_worker_is_killed_at_random_moments(tmp_path, mixture, cluster, *, files, content):
     """Each in a cluster of its own: Dask does not always start a worker again that was killed."""
     rows = mixture(PARTITIONS * 4000)
     where = files(rows, PARTITIONS)
     rng = np.random.default_rng(0)
-    with engine.local_cluster(2) as client:
-        job(client, where, tmp_path / "warm")
-        start = time.monotonic()
-        job(client, where, tmp_path / "alone")
-        seconds = time.monotonic() - start
+    job(cluster, where, tmp_path / "warm")
+    start = time.monotonic()
+    job(cluster, where, tmp_path / "alone")
+    seconds = time.monotonic() - start
     wanted = content(tmp_path / "alone")
     assert sum(name.startswith("codes/codes/part-") for name in wanted) == PARTITIONS
     kills = tries = 0

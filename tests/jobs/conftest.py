@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from forks import WARM
 from streambits.jobs.folder import JobFolder
 
-LOADED = """
-import contextlib, json, os, signal, sys, time
-import numpy as np, pyarrow, pyarrow.parquet, scipy.linalg
-import streambits.cli.app as cli
+LOADED = (
+    WARM
+    + """
+import json, os, select, signal, sys, time
 import streambits.jobs.reader
 import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
 from streambits.io import rows as sources
@@ -32,7 +33,6 @@ with contextlib.suppress(ImportError):
     groups.LEASE = 1.5
 with contextlib.suppress(ImportError):
     import streambits.io.codes.postgres
-pyarrow.array(np.arange(3))  # which may import pandas
 
 def work(job):
     streambits.jobs.reader.TOGETHER = job["rows"]
@@ -52,6 +52,7 @@ def work(job):
         sys.stderr.flush()
         os._exit(code)
 """
+)
 FORKS = (
     LOADED
     + """
@@ -60,12 +61,12 @@ def run(job):
     if not child:
         work(job)
     end = time.monotonic() + job["seconds"]
-    while time.monotonic() < end and not os.path.exists(job["stop"]):
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.0005)
-    os.kill(child, job["signal"])
+    with os.fdopen(os.pidfd_open(child)) as ended:
+        while (left := end - time.monotonic()) > 0 and not os.path.exists(job["stop"]):
+            if select.select([ended], [], [], min(left, 0.02))[0]:
+                break
+        else:
+            os.kill(child, job["signal"])
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 for line in sys.stdin:

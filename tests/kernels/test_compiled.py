@@ -38,6 +38,12 @@ index.add(codes)
 print(sb.__file__, index.search(codes[7], 1).ids[0, 0])
 """
 
+SAMPLE = """
+import numpy as np, streambits as sb
+from streambits.kernels.sampling import displace
+print(sb.__file__, displace(np.ones(3), np.arange(1), np.array([7]), np.array([0.5]))[0])
+"""  # a kernel that is compiled quickly
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -158,7 +164,7 @@ def test_nothing_needs_a_folder_that_can_be_written(package):
 
 @pytest.mark.slow
 def test_a_disk_that_takes_no_bytes_is_no_obstacle(package, tmp_path):
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))" + SEARCH
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))" + SAMPLE
     code, out, err = run(
         full, home="/dev/null", package=package, NUMBA_CACHE_DIR=str(tmp_path / "c")
     )
@@ -178,7 +184,7 @@ def test_a_package_that_cannot_be_written_and_no_home(package):
     probe = f"open({str(kernels / 'probe')!r}, 'w')"
     if "PermissionError" not in run(probe, home="/dev/null", package=package, wrap=mortal)[2]:
         pytest.skip("this user may write everywhere")
-    code, out, err = run(SEARCH, home="/dev/null", package=package, wrap=mortal)
+    code, out, err = run(SAMPLE, home="/dev/null", package=package, wrap=mortal)
     assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
     assert err.count("NUMBA_CACHE_DIR") == 1
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from paper import datasets
 from paper import measure as module
 from paper.contestants import CONTESTANTS
 from paper.measure import Board, Cell, measure, paper_thresholds
@@ -90,7 +89,5 @@ def test_faiss_stands_in_the_same_table(method):
 
 
 def test_exact_methods_refuse_streams_that_are_too_long():
-    if not datasets.available("cbm"):
-        pytest.skip("the data set cbm is not in the folder that STREAMBITS_DATA names")
-    figures = measure(Cell("cbm", "exact_d", 8), queries=20)
+    figures = measure(Cell("uniform", "exact_d", 8), queries=20)
     assert figures["reason"].startswith("at most 4000 rows: every one is a landmark")

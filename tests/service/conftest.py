@@ -15,18 +15,18 @@ import pytest
 pytest.importorskip("fastapi", reason="there is no FastAPI: pip install 'streambits[serve]'")
 pytest.importorskip("uvicorn")
 
+from forks import WARM
 from streambits.service import Client
 
 TOKEN = "a-token-for-the-tests"
 SMALL = ("--bits", "32", "--n-landmarks", "50", "--seed", "1")
-FORKS = """
-import contextlib, json, os, sys
-import numpy, pyarrow
-import streambits.cli.app as cli
+FORKS = (
+    WARM
+    + """
+import json, os, sys
 import streambits.service.server
 with contextlib.suppress(ImportError):
     import streambits.io.rows.nats
-pyarrow.array(numpy.arange(3))
 
 def work(job):
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -56,6 +56,7 @@ for line in sys.stdin:
         work(job)
     print(child, flush=True)
 """
+)
 
 
 class Forks:

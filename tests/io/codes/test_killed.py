@@ -14,7 +14,7 @@ from streambits import load
 
 KILLS = 100 if os.environ.get("STREAMBITS_SLOW") else 8
 JOBS = """
-import contextlib, json, os, signal, sys, time, traceback
+import contextlib, json, os, select, signal, sys, traceback
 from pathlib import Path
 import numpy as np, pyarrow, pyarrow.parquet
 import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
@@ -62,12 +62,9 @@ def run(job):
         except BaseException:
             traceback.print_exc()
         os._exit(0)
-    end = time.monotonic() + job["seconds"]
-    while time.monotonic() < end:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return "done"
-        time.sleep(0.0005)
-    os.kill(child, signal.SIGKILL)
+    with os.fdopen(os.pidfd_open(child)) as ended:
+        select.select([ended], [], [], job["seconds"])
+    os.kill(child, signal.SIGKILL)  # if it has not ended
     return "killed" if os.waitpid(child, 0)[1] == signal.SIGKILL else "done"
 
 for line in sys.stdin:
