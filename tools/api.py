@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from tools.docstrings import Docstring
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
+PROTOCOLS = ("streambits.features.Features", "streambits.sketches.Sketch")
 BEGIN, END = "<!-- names: python -m tools.api -->\n", "<!-- end -->\n"
 WIDTH = 88
 
@@ -144,7 +145,13 @@ GROUPS = (
         "of each.",
         ("streambits.checks",),
     ),
-    Group("errors.md", "Errors", "", ("streambits.errors",)),
+    Group(
+        "errors.md",
+        "Errors",
+        "Every exception of this package is a `StreambitsError`, and its message says what to do. "
+        "A call that raises one has changed nothing.",
+        ("streambits.errors",),
+    ),
 )
 
 
@@ -210,16 +217,19 @@ def pages() -> dict[str, str]:
 
 
 def table(*, linked: bool = False) -> str:
-    """All names in one table per group; `linked` to the pages of the site."""
+    """All names in one table per group; `linked` to the pages of the site, which have the calls."""
     lines: list[str] = []
     for group in GROUPS:
         lines += [f"### {group.title}\n", "| name | what it is |", "|---|---|"]
         for one in names():
             if one.group is group:
-                parameters = _signature(one.thing, defaults=False)
-                call = f"`{one.short}{parameters}`"
-                name = f"[{call}](api/{group.file}#{one.path})" if linked else call
-                members = ", ".join(f"`.{n}`" for n, _ in one.members)
+                place = f"api/{group.file}#{one.path}"
+                call = f"`{one.short}{_signature(one.thing, defaults=False)}`"
+                name = f"[`{one.short}`]({place})" if linked else call
+                members = ", ".join(
+                    f"[`.{n}`]({place}.{n})" if linked and one.first is one else f"`.{n}`"
+                    for n, _ in one.members
+                )
                 words = f"{_cell(one.summary)} {members}".strip()
                 lines.append(f"| {_cell(name)} | {words} |")
         lines.append("")
@@ -260,7 +270,19 @@ def _entry(one: Name) -> Iterator[str]:
         found = getattr(one.thing, name)
         yield _code(f"{called}.{name}", found, declared) if callable(found) else "*property*\n"
         doc = Docstring.read(inspect.getdoc(found))
-        yield doc.markdown(_links(one, doc)) + "\n"
+        yield (doc.markdown(_links(one, doc)) or _of_protocol(one, name)) + "\n"
+
+
+def _of_protocol(one: Name, member: str) -> str:
+    """What the protocol that a part implements says of a member without words of its own."""
+    for path in PROTOCOLS:
+        protocol = next(other for other in names() if other.path == path)
+        found = inspect.getdoc(getattr(protocol.thing, member, None))
+        if found and one.path.startswith(path.rpartition(".")[0]):
+            doc, called = Docstring.read(found), path.rpartition(".")[2]
+            words = Docstring(doc.summary, "").markdown(_links(protocol, doc))
+            return f"As [`{called}.{member}`](#{path}.{member}): {words}"
+    return ""
 
 
 def _code(name: str, function: Any, declared: Any = None) -> str:

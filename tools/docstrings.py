@@ -132,4 +132,5 @@ def _prose(text: str, link: Callable[[str], str]) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"([*_<>\[\]|])", r"\\\1", text.replace("\\", "\\\\"))
+    escaped = re.sub(r"([*_>\[\]|])", r"\\\1", text.replace("\\", "\\\\"))
+    return escaped.replace("<", "&lt;")  # a backslash before it would be shown

@@ -20,7 +20,10 @@ from tools import api, links
 ROOT = Path(__file__).parents[1]
 START = {"README.md": "index.md", "CHANGELOG.md": "changes.md"}
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
-_DRAWN = re.compile(r"(!\[[^\]]*\]\(([^)\s]+\.svg)\))")  # becomes a link to itself, in full size
+_PICTURE = re.compile(
+    r"(!\[[^\]]*\]\(([^)\s]+\.(?:svg|png))\))"
+)  # becomes a link to itself, in full size
+_SESSION = re.compile(r"^```python\n(>>> )", re.MULTILINE)  # prompts are not copied: site.css
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -91,7 +94,8 @@ def _moved(text: str, page: Path, places: dict[Path, Path]) -> str:
         return f"{match[1]}{found}{match[3] or ''})"
 
     parts = _FENCE.split(text)
-    parts[::2] = [_DRAWN.sub(r"[\1](\2)", _LINK.sub(moved, part)) for part in parts[::2]]
+    parts[1::2] = [_SESSION.sub("```pycon\n\\1", part) for part in parts[1::2]]
+    parts[::2] = [_PICTURE.sub(r"[\1](\2)", _LINK.sub(moved, part)) for part in parts[::2]]
     return "".join(parts)
 
 

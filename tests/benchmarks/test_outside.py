@@ -14,10 +14,12 @@ LONG = pytest.mark.skipif(
     not os.environ.get("STREAMBITS_SLOW"), reason="compiles much: STREAMBITS_SLOW=1"
 )
 ROWS = np.random.default_rng(0).standard_normal((1400, 32)).astype(np.float32)
+SIZED = ("streambits", "pq", "FAISS OPQ")
 
 
 @pytest.fixture
-def text(tmp_path):
+def text(tmp_path, monkeypatch):
+    monkeypatch.setattr(bitbudget, "opq", bitbudget.pq)  # OPQ takes half a minute to train
     np.savez(tmp_path / "text.npz", X=ROWS * 3)
     return tmp_path / "text.npz"
 
@@ -28,9 +30,10 @@ def test_bitbudget_counts_our_bytes_and_ranks_by_our_answers(text, capsys):
     assert (len(corpus.rows), len(corpus.queries)) == (900, 500)
     found = bitbudget.judge(corpus, [4, 8])
     assert {name: result["bytes"] for name, result in found.items()} == {
-        **{f"{who}, {size} bytes": size for size in (4, 8) for who in ("streambits", "pq")},
+        **{f"{who}, {size} bytes": size for size in (4, 8) for who in SIZED},
         **{f"streambits, online, {size} bytes": 128 for size in (4, 8)},  # it still gathers rows
         "rabitq": 4,
+        "binary-mean": 4,
         "float32": 128,
     }
     assert found["float32"]["recall"] == 1
@@ -50,6 +53,17 @@ def test_bitbudget_scores_are_those_of_a_search(text):
     exact = (queries @ decoded.T) / np.linalg.norm(decoded, axis=1)
     ours, truth = (np.sort(np.argsort(-s, axis=1)[:, :10]) for s in (scores, exact))
     assert (ours == truth).all(axis=1).mean() > 0.99
+
+
+@LONG
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_opq_is_that_of_faiss():
+    rows, queries = ROWS[:1300], ROWS[1300:]
+    scores, size = bitbudget.opq(8)(rows, queries)
+    found, exact = (np.argsort(-s, axis=1)[:, :10] for s in (scores, queries @ rows.T))
+    shared = np.mean([np.isin(one, true).mean() for one, true in zip(found, exact, strict=True)])
+    assert (size, scores.shape) == (8, (100, 1300))
+    assert shared > 0.3
 
 
 def test_bitbudget_lines_and_a_corpus_of_beir(text, tmp_path, monkeypatch):

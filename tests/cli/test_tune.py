@@ -1,5 +1,6 @@
 """`streambits tune`: measured on a sample, and settings that the verbs take."""
 
+import re
 import shlex
 import tomllib
 
@@ -108,7 +109,8 @@ def check(model, told):
 def test_a_table_for_people(command, source):
     done = command("tune", source, *FEW, "--target", "recall")
     text = " ".join(done.out.split())
-    for expected in ("settings tried", "score", "best: ", f"streambits learn {source} --method"):
+    assert re.search(r"\b(1 setting|[2-9]\d* settings) tried", text)
+    for expected in ("score", "best: ", f"streambits learn {source} --method"):
         assert expected in text
     assert "drawing at most 400 rows" in done.err
 

@@ -62,24 +62,72 @@ def test_there_is_a_notebook():
     assert NOTEBOOKS
 
 
-def test_sentences_in_answers_out(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def sentences(monkeypatch, capsys):
+    """sentences(file, index, query): what the script prints, with a real model or the stub."""
     model = model_folder()
     if model is None:
         stub = ModuleType("sentence_transformers")
         stub.SentenceTransformer = Stub
         monkeypatch.setitem(sys.modules, "sentence_transformers", stub)
-    text = tmp_path / "sentences.txt"
+
+    def run(*arguments):
+        words = ["sentences.py", *map(str, arguments), "--model", model or "stub"]
+        monkeypatch.setattr(sys, "argv", words)
+        runpy.run_path(str(EXAMPLES / "sentences.py"), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_sentences_in_answers_out(tmp_path, sentences):
+    text, index = tmp_path / "sentences.txt", tmp_path / "index"
     text.write_text("\n".join(SENTENCES[:3]) + "\n")
-    arguments = ["sentences.py", str(text), str(tmp_path / "index"), "the cat sleeps"]
-    monkeypatch.setattr(sys, "argv", [*arguments, "--model", model or "stub"])
-    runpy.run_path(str(EXAMPLES / "sentences.py"), run_name="__main__")
-    first, best, *_ = capsys.readouterr().out.splitlines()
-    assert first == "3 sentences, 48 bytes each"
+    first, best, *_ = sentences(text, index, "the cat sleeps")
+    assert first == "3 sentences, not yet enough to learn from"
     assert best.endswith("The cat sleeps.")
     with text.open("a") as file:
-        file.write(SENTENCES[3] + "\n")
-    monkeypatch.setattr(sys, "argv", [*sys.argv[:3], "trains run late", *sys.argv[4:]])
+        file.write("\n\n" + SENTENCES[3] + "\n")
+    first, best, *others = sentences(text, index, "trains run late")
+    assert first == "4 sentences, not yet enough to learn from"
+    assert best.endswith("Trains run late.")
+    assert len(others) == 3  # and none of empty lines
+
+
+def test_many_sentences_are_48_bytes_each(tmp_path, monkeypatch, capsys):
+    stub = ModuleType("sentence_transformers")  # a real model would take a minute
+    stub.SentenceTransformer = Stub
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stub)
+    text = tmp_path / "sentences.txt"
+    text.write_text("".join(f"Hen {i % 71} lays egg {i}.\n" for i in range(5000)))
+    monkeypatch.setattr(sys, "argv", ["", str(text), str(tmp_path / "index"), "hen 7 lays egg 7"])
     runpy.run_path(str(EXAMPLES / "sentences.py"), run_name="__main__")
     first, best, *_ = capsys.readouterr().out.splitlines()
-    assert first == "4 sentences, 48 bytes each"
-    assert best.endswith("Trains run late.")
+    assert first == "5,000 sentences, 48 bytes each"
+    assert best.endswith("Hen 7 lays egg 7.")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "no.txt cannot be read"),
+        (b"\xff\xfe\x00", "no.txt cannot be read"),
+        (b"", "no sentence in"),
+        (b"\n \n", "no sentence in"),
+    ],
+)
+def test_a_file_without_sentences_is_told(content, told, tmp_path, sentences, capsys):
+    if content is not None:
+        (tmp_path / "no.txt").write_bytes(content)
+    with pytest.raises(SystemExit):
+        sentences(tmp_path / "no.txt", tmp_path / "index", "anything")
+    assert told in capsys.readouterr().err
+
+
+def test_a_file_that_is_shorter_than_the_index_is_told(tmp_path, sentences, capsys):
+    for name, count in (("long.txt", 3), ("short.txt", 2)):
+        (tmp_path / name).write_text("\n".join(SENTENCES[:count]))
+    sentences(tmp_path / "long.txt", tmp_path / "index", "rain")
+    with pytest.raises(SystemExit):
+        sentences(tmp_path / "short.txt", tmp_path / "index", "rain")
+    assert "index has 3 lines" in capsys.readouterr().err

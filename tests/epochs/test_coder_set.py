@@ -141,9 +141,6 @@ def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
     found = [coders.search(one, rows[:2], 3).distances for one in (scanned, tabled)]
     assert found[0].dtype == np.float64
     assert np.array_equal(*found)
-    there = sb.HammingIndex(32, strategy="scan").on("cpu")  # as a device
-    there.add(coders[0].encode(rows[:300]))
-    assert coders.search(there, rows[:2], 3).distances.dtype == np.int32
     plain, weighted = (
         coders.search(index, rows[:2], 3, weights=np.ones(32), real=real)
         for real in (False, "auto")
@@ -154,6 +151,14 @@ def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
     for wrong in ("yes", 1, None):
         with pytest.raises(InputError, match="real is"):
             coders.search(index, rows[:2], 3, real=wrong)
+
+
+def test_auto_is_numbers_of_bits_on_a_device(streamed):
+    pytest.importorskip("torch")
+    _, coders, _, rows = streamed
+    there = sb.HammingIndex(32, strategy="scan").on("cpu")  # as a device
+    there.add(coders[0].encode(rows[:300]))
+    assert coders.search(there, rows[:2], 3).distances.dtype == np.int32
 
 
 def test_one_epoch_needs_no_scale_and_none_finds_nothing():

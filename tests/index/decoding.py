@@ -7,6 +7,7 @@ import pytest
 
 import streambits as sb
 from streambits import HammingIndex
+from streambits.kernels.far import FAR
 from streambits.model.coder import Coder
 
 METRICS = ("euclidean", "inner", "cosine")
@@ -15,18 +16,23 @@ WIDTH = 24  # columns, more than a screen has directions
 everything = pytest.mark.parametrize("bits", BITS)
 
 
-def draw(rng, count):
-    """Rows of few directions around a centre that is not 0, some of them equal."""
+def draw(rng, count, length=None):
+    """Rows of few directions around a centre that is not 0, some of them equal.
+
+    length: of all rows, if they are to have one.
+    """
     rows = rng.standard_normal((count, 6)) @ np.random.default_rng(99).standard_normal((6, WIDTH))
     rows += 2 + 0.3 * rng.standard_normal((count, WIDTH))
+    if length:
+        rows *= length / np.linalg.norm(rows, axis=1, keepdims=True)
     return rows[rng.integers(count, size=count)]
 
 
 @cache
-def coder_of(bits, epoch=0, certified=False, n_bytes=3, kind=np.float64):
+def coder_of(bits, epoch=0, *, certified=False, n_bytes=3, kind=np.float64, length=None):
     """A coder of an epoch, which has learned rows of its own."""
     rng = np.random.default_rng([bits, epoch])
-    rows = draw(rng, 1000).astype(kind)
+    rows = draw(rng, 1000, length).astype(kind)
     if bits:
         settings = {"refine": n_bytes, "certified": certified, "seed": epoch}
         made = sb.ssbc(rows[:100], bits, **settings).learn(rows).coder()
@@ -52,7 +58,17 @@ def decoded_distances(coder, codes, query, metric):
     """Of equal codes exactly equal."""
     both = np.concatenate([codes.packed, codes.refinement], axis=1)
     _, first, own = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    return distances(coder.decode(codes[first]), query, metric)[own.ravel()]
+    return distances(compared_rows(coder, codes[first]), query, metric)[own.ravel()]
+
+
+def compared_rows(coder, codes):
+    """Decoded rows; where all rows have one length, those of codebooks brought to it."""
+    rows, length = coder.decode(codes), coder.refinement.length
+    if length:
+        near = codes.refinement[:, 0] != FAR
+        near |= coder.refinement.far is None
+        rows[near] *= length / np.linalg.norm(rows[near], axis=1, keepdims=True)
+    return rows
 
 
 def candidates_of(held, query, count, real):

@@ -79,21 +79,23 @@ def test_epochs_are_searched_together():
 
 @pytest.mark.parametrize("metric", ["euclidean", "inner", "cosine"])
 @pytest.mark.parametrize("candidates", [None, 1000, "all"])
-def test_refined_codes_are_ranked_as_on_the_host(metric, candidates, monkeypatch):
+@pytest.mark.parametrize("one_length", [False, True])
+def test_refined_codes_are_ranked_as_on_the_host(metric, candidates, one_length, monkeypatch):
     narrowed = []
     from streambits.index import device  # noqa: PLC0415
 
     kept = device._kept
     monkeypatch.setattr(device, "VALUES", 1 << 16)  # several steps
     monkeypatch.setattr(device, "_kept", lambda *args: narrowed.append(kept(*args)) or narrowed[-1])
-    coder = sb.ssbc(ROWS[:200], 32, refine=8).learn(ROWS).coder()
-    rows = ROWS.copy()
+    rows = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True) if one_length else ROWS.copy()
+    coder = sb.ssbc(rows[:200], 32, refine=8).learn(rows).coder()
+    assert bool(coder.refinement.length) == one_length
     rows[::90] *= 3  # beyond the codebook
     rows[100:150] = rows[100]  # as near as each other
     index = HammingIndex(32)
     index.add(coder.encode(rows))
     index.remove(np.arange(0, 6000, 17))
-    queries = coder.queries(ROWS[:25] + np.float32(0.01))
+    queries = coder.queries(rows[1:26] + np.float32(0.01))
     options = {"candidates": candidates, "metric": metric}
     assert same(
         index.on(DEVICE).search(queries, 10, **options), index.search(queries, 10, **options)

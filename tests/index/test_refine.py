@@ -1,5 +1,6 @@
 """Search by what refined codes decode to, against decoding all of them."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+import streambits as sb
 from index.decoding import (
     BITS,
     METRICS,
@@ -23,6 +25,7 @@ from streambits import Codes, HammingIndex
 from streambits.errors import EpochError, InputError
 from streambits.index import refine, scan, snapshot
 from streambits.kernels.far import FAR
+from streambits.model.coder import Coder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
@@ -133,12 +136,52 @@ def test_rows_far_from_those_that_were_learned_are_ranked_by_what_they_decode_to
         check(index, queries, {0: (coder, np.arange(300), codes)}, Ranking(20, metric, count))
 
 
+@given(st.integers(0, 2**32), st.sampled_from(BITS), st.sampled_from([3, 8]), RANKINGS)
+@settings(max_examples=50)
+def test_rows_of_one_length_are_ranked_as_if_decoded_rows_had_it(seed, bits, n_bytes, by):
+    """Beside rows of other lengths, and epochs of both kinds; by bits alone if there are any."""
+    rng = np.random.default_rng(seed)
+    index, held, ids = HammingIndex(bits, refine=n_bytes), {}, rng.permutation(300)
+    for epoch, length in enumerate((5.0, None)):
+        coder, own = coder_of(bits, epoch, n_bytes=n_bytes, length=length), ids[epoch::2]
+        rows = draw(rng, 150, 5.0) * rng.choice([1, 1, 1, 30], (150, 1))
+        codes = coder.encode(rows)
+        held[epoch] = coder, own, codes
+        index.add(codes, own)
+        assert (coder.refinement.length == pytest.approx(5)) == bool(length)
+    check(index, np.concatenate([draw(rng, 3), draw(rng, 2, 5.0)]), held, by)
+
+
+@pytest.mark.parametrize("bits", [0, 64])
+def test_of_rows_of_one_length_more_are_found(bits):
+    """Than if decoded rows were compared as they are, and as many as by angles."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3200, 48)) * 0.95 ** np.arange(48) + 0.3
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    queries, rows = rows[:200], rows[200:]
+    learner = sb.methods.product(rows, refine=4) if bits == 0 else sb.ssbc(rows, bits, refine=4)
+    coder = learner.learn(rows).coder()
+    index = filled(coder, rows, np.arange(3000))
+    true = np.argsort(-queries @ rows.T, axis=1)[:, :10]
+    as_it_is = replace(coder.refinement, length=0.0)
+    found = {}
+    for refinement in (as_it_is, coder.refinement):
+        asked = Coder(coder.features, coder.projection, 0, refinement).queries(queries)
+        for metric in METRICS:
+            ids = index.search(asked, 10, candidates="all", metric=metric).ids
+            shared = [np.isin(one, some).mean() for one, some in zip(ids, true, strict=True)]
+            found[metric, refinement.length > 0] = np.mean(shared)
+    assert found["euclidean", True] > found["euclidean", False] + 0.01
+    assert found["euclidean", True] == found["inner", True] == found["cosine", False]
+
+
 @everything
 @pytest.mark.parametrize("metric", METRICS)
-def test_threads_splits_and_batches_leave_no_trace(bits, metric, monkeypatch):
+@pytest.mark.parametrize("length", [None, 2.0])
+def test_threads_splits_and_batches_leave_no_trace(bits, metric, length, monkeypatch):
     """To the last bit of the distances."""
-    rng, coder = np.random.default_rng(0), coder_of(bits)
-    rows, queries = draw(rng, 3000), draw(rng, 9)
+    rng, coder = np.random.default_rng(0), coder_of(bits, length=length)
+    rows, queries = draw(rng, 3000, length), draw(rng, 9)
     order = rng.permutation(3000)
     straight = filled(coder, rows, np.arange(3000))
     mixed = filled(coder, rows[order], order, parts=7, strategy="scan")

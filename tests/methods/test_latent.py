@@ -8,16 +8,18 @@ from scipy.optimize import linear_sum_assignment
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.methods.latent import _by_label, _Process
+from streambits.methods import latent
+from streambits.methods.latent import _by_label, _Functions, _Process
 
-COUNT, FEATURES = 500, 5
+COUNT = 500
 
 
-def made(seed=0, count=2 * COUNT):
+def made(features, noise=0.3, seed=0, count=2 * COUNT):
     """Rows that are sums of the features they have, and noise; and which features these are."""
     rng = np.random.default_rng(seed)
-    held = (rng.random((count, FEATURES)) < 0.4).astype(np.int64)
-    return held @ rng.standard_normal((FEATURES, 16)) + 0.3 * rng.standard_normal((count, 16)), held
+    held = (rng.random((count, features)) < 0.4).astype(np.int64)
+    rows = held @ rng.standard_normal((features, 16))
+    return rows + noise * rng.standard_normal(rows.shape), held
 
 
 def by_shared_features(held, seed=0, per=20):
@@ -37,18 +39,31 @@ def errors(bits, held):
     return np.minimum(differ, 1 - differ)
 
 
-def test_known_features_are_recovered_of_rows_without_labels():
-    rows, held = made()
+@pytest.mark.parametrize(("features", "noise", "seed"), [(3, 0.3, 0), (6, 0.5, 1), (9, 0.3, 2)])
+def test_known_features_are_recovered_of_rows_without_labels(features, noise, seed):
+    rows, held = made(features, noise, seed)
     learner = sb.methods.supervised_ibp(
-        rows[:COUNT], 16, triplets=by_shared_features(held[:COUNT]), passes=6
+        rows[:COUNT], 12, triplets=by_shared_features(held[:COUNT]), passes=1
     )
     bits = learner.coder().encode(rows[COUNT:]).unpack()
     found = errors(bits, held[COUNT:])
     matched = linear_sum_assignment(found)
-    assert len(matched[1]) == FEATURES
+    assert len(matched[1]) == features
     assert found[matched].mean() <= 0.05
     assert found.min(axis=1).max() <= 0.1  # the other bits are copies of the same features
-    assert learner.bits <= 16
+    assert learner.bits <= 12
+
+
+def test_few_landmarks_find_the_bits_that_all_of_them_follow(monkeypatch):
+    """What rows without a label get right is up to the landmarks, not to those of the search."""
+    monkeypatch.setattr(latent, "FEW", 60)
+    searched, queries = classes(spread=2.2), classes(300, seed=1, spread=2.2)
+    few, many = (
+        sb.methods.supervised_ibp(searched[0], 8, labels=searched[1], n_landmarks=count, passes=1)
+        for count in (60, 600)
+    )
+    assert many.features.width == 600
+    assert precision(many, searched, queries) > 0.03 + precision(few, searched, queries)
 
 
 def classes(count=600, kinds=6, seed=0, spread=0.7):
@@ -154,7 +169,7 @@ def test_couplings_are_what_a_bit_adds_to_the_triplets(seed):
     rng = np.random.default_rng(seed)
     triplets = np.array([rng.permutation(12)[:3] for _ in range(30)])
     own = np.eye(12)
-    process = _Process(own, own, triplets, rng, amplitude=1.0, alpha=2.0)
+    process = _Process(_Functions(own, own, 1.0), triplets, rng, alpha=2.0)
     process._right, process._wrong = rng.integers(5, size=(2, 30)).astype(np.float64)
     couplings = process._couplings()
 

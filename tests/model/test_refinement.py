@@ -280,6 +280,32 @@ def test_a_search_ranks_rows_beyond_the_centres_by_what_they_decode_to(bits, met
     )
 
 
+def test_the_one_length_of_rows_is_noticed_and_kept(tmp_path):
+    """Whatever it is, and whether some rows are zeros; but not one that hides what rows are."""
+    centred = ROWS - ROWS.mean(axis=0)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    blank = unit.copy()
+    blank[::50] = 0
+
+    def length_of(rows):
+        coder = sb.ssbc(rows[:200], bits=8, refine=4, certified=True).learn(rows).coder()
+        sb.save(coder, tmp_path / "coder")
+        assert sb.load(tmp_path / "coder").refinement.length == coder.refinement.length
+        return coder.refinement.length
+
+    assert length_of(unit) == pytest.approx(1)
+    assert length_of(512 * blank) == pytest.approx(512)
+    assert length_of(unit * np.linspace(0.9, 1.1, len(unit), dtype=np.float32)[:, None]) == 0
+    assert length_of(ROWS) == 0
+    assert length_of(0.001 * centred + 100) == 0  # lengths differ by 1 in 10,000: all there is
+
+
+@pytest.mark.parametrize("length", [-1.0, float("inf"), float("nan")])
+def test_a_length_that_is_none_is_refused(length):
+    with pytest.raises(ValueError, match="length is"):
+        Refinement.from_state(CODER.refinement.state() | {"length": length})
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

@@ -68,3 +68,23 @@ def test_words_in_docstrings_lead_to_their_entries():
     page = api.pages()["stream-index.md"]
     assert "[`tune`](quality.md#streambits.tune)" in page
     assert "from which [`open`](#streambits.StreamIndex.open) goes on" in page  # not `sb.open`
+
+
+def test_no_entry_is_empty():
+    """A member of a part without words of its own has those of the protocol, and leads there."""
+    for page in api.pages().values():
+        entries = re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]
+        for entry in entries:
+            name, _, rest = entry.partition("\n")
+            words = re.sub(r"```.*?```|\*property\*", "", rest, flags=re.DOTALL).strip()
+            assert words, name
+    found = api.pages()["parts.md"].partition("{ #streambits.sketches.Gram.fade }")[2]
+    assert "As [`Sketch.fade`](#streambits.sketches.Sketch.fade): Age by a number" in found
+
+
+def test_the_table_of_the_site_leads_to_every_name_and_member():
+    linked = api.table(linked=True)
+    for one in api.names():
+        assert f"[`{one.short}`](api/{one.group.file}#{one.path})" in linked
+        for name, _ in one.members if one.first is one else ():
+            assert f"[`.{name}`](api/{one.group.file}#{one.path}.{name})" in linked

@@ -67,3 +67,7 @@ def test_no_docstring_is_empty():
 def test_a_section_of_another_name_is_refused():
     with pytest.raises(ValueError, match="Returnz"):
         Docstring.read("A.\n\nReturnz\n-------\nint\n")
+
+
+def test_signs_of_comparison_are_shown_as_they_are():
+    assert Docstring.read("It is <= Delta, and > 0.").markdown() == r"It is &lt;= Delta, and \> 0."

@@ -232,7 +232,7 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
     if options.quiet or options.log_json:
         return
     fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
-    removed = f"{end.removed:,} removals, " if end.removed else ""
+    removed = f"{end.removed:,} removed, " if end.removed else ""
     typer.echo(f"{out}: {end.rows:,} rows, {fresh}{removed}epoch {end.epoch}", err=True)
     if end.waiting:
         typer.echo(

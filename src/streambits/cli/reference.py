@@ -13,20 +13,23 @@ import typer
 from streambits.cli.app import app
 from streambits.cli.config import PARAMETER
 
-HEAD = """# Commands
+HEAD = """<!-- Written by `python -m streambits.cli.reference`: change the verbs, not this page. -->
 
-Written by `python -m streambits.cli.reference`: change the verbs, not this page.
+# Commands
 
-Results go to standard output, progress and complaints to standard error. The exit code is 0,
-1 (failed: one line says why), 2 (wrong use), 70 (a fault of streambits) or 130 (interrupted).
+`streambits VERB --help` says in a terminal what this page says of a verb.
+`streambits --install-completion` lets your shell complete verbs and options.
+
+"""
+TAIL = """
+**Output.** Results go to standard output, progress and complaints to standard error. The exit code
+is 0, 1 (failed: one line says why), 2 (wrong use), 70 (a fault of streambits) or 130 (interrupted).
 `STREAMBITS_DEBUG=1` adds the traceback to what failed.
 
-Every option can also come from a TOML file with one table per verb, which `--settings` or
-`STREAMBITS_SETTINGS` names (`[online]`, then `bits = 64`), or from a variable:
-`STREAMBITS_ONLINE_BITS` for one verb, `STREAMBITS_BITS` for all that have the option. A flag goes
-before a variable, a variable before the file.
-
-`streambits --install-completion` lets your shell complete verbs and options.
+**Settings.** Every option can also come from a TOML file with one table per verb, which
+`--settings` or `STREAMBITS_SETTINGS` names (`[online]`, then `bits = 64`), or from a variable:
+`STREAMBITS_ONLINE_BITS` for one verb, `STREAMBITS_BITS` for all verbs that have the option. An
+option on the command line wins over a variable, and a variable over the file.
 """
 WIDTH = 100
 LEFT_OUT = ("help", PARAMETER)
@@ -36,7 +39,15 @@ def reference() -> str:
     """The whole page."""
     group = typer.main.get_command(app)
     verbs: dict[str, Any] = group.commands  # type: ignore[attr-defined]
-    return "\n".join([HEAD, *(line for name in sorted(verbs) for line in _verb(name, verbs[name]))])
+    table = ["| verb | what it does |", "|---|---|"]
+    table += [f"| [`{name}`](#{name}) | {_first(verbs[name])} |" for name in sorted(verbs)]
+    entries = [line for name in sorted(verbs) for line in _verb(name, verbs[name])]
+    return HEAD + "\n".join([*table, TAIL, *entries])
+
+
+def _first(verb: Any) -> str:
+    """The first paragraph of its help, for a cell of the table."""
+    return " ".join(verb.help.partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _verb(name: str, verb: Any) -> Iterator[str]:

@@ -149,7 +149,8 @@ def _advice(tuned: Tuned) -> str:
 def _table(tuned: Tuned) -> Table:
     """The best trials; the choice in bold."""
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
-    shown = Table("score", "seconds", "code", "settings", title=f"{len(best)} settings tried")
+    tried = "1 setting" if len(best) == 1 else f"{len(best)} settings"
+    shown = Table("score", "seconds", "code", "settings", title=f"{tried} tried")
     for trial in best[:SHOWN]:
         bold = "[bold]" if trial.settings == tuned.settings else ""
         cells = (f"{trial.score:.4f}", f"{trial.seconds:.2f}", code_size(trial.settings))

@@ -106,6 +106,7 @@ class SparkEngine:
         shared: Any,
         on_done: run.OnDone,
     ) -> list[Any]:
+        """What `work` makes of each item, in their order."""
         found: dict[int, Any] = {}
         for number, result in self._results(work, items, shared):
             found[number] = result
@@ -120,6 +121,7 @@ class SparkEngine:
         shared: Any,
         on_done: run.OnDone,
     ) -> bytes:
+        """What `work` makes of all items, merged here in the order of their numbers."""
         tree, done = MergeTree(len(items)), set[int]()
         for number, result in self._results(work, items, shared):
             tree.add(number, from_bytes(result, name=f"the result of partition {number}"))

@@ -171,10 +171,12 @@ class Cosines(AffineFeatures):
 
     @property
     def frequencies(self) -> Array:
+        """One column per cosine, of shape (d, k)."""
         return self._affine.vectors
 
     @property
     def phases(self) -> Array:
+        """One per cosine, of shape (k,), for rows relative to the centre."""
         return self._affine.shifts
 
     @property

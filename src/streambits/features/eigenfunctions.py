@@ -296,6 +296,7 @@ class Eigenfunctions(AffineFeatures):
 
     @property
     def vectors(self) -> Array:
+        """Directions along which the functions vary, of shape (d, k)."""
         return self._affine.vectors
 
     @property

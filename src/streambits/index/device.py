@@ -13,7 +13,7 @@ import numpy as np
 from streambits._arrays import beside
 from streambits._device import Scanner, import_torch
 from streambits.index.store import Store
-from streambits.kernels.decode import CENTRES, COSINE, INNER, Decoder, Sources, Target
+from streambits.kernels.decode import CENTRES, EUCLIDEAN, INNER, Decoder, Sources, Target
 from streambits.kernels.far import FAR
 from streambits.model.refinement import Refinement
 
@@ -176,7 +176,7 @@ def _distances(rows: Any, target: Target, like: Any) -> tuple[Any, Any]:
     if target.metric == INNER:
         return -dot, scale
     square = lengths_of_rows + 2 * _along(rows, shift) + own + squares
-    if target.metric == COSINE:
+    if target.metric != EUCLIDEAN:  # by angles, also where rows are brought to one length
         product = lengths * square.clamp(min=0).sqrt()
         return torch.where(product > 0, 1 - dot / product, 1.0), torch.ones_like(scale)
     return square, scale

@@ -130,6 +130,7 @@ class HammingIndex:
 
     @property
     def nbytes(self) -> int:
+        """Bytes that codes, ids and tables take in memory."""
         return self._held.nbytes
 
     def add(self, codes: Codes, ids: Any = None) -> None:

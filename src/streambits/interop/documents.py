@@ -8,6 +8,7 @@ opens both and finds a change waiting knows by the note of the index whether it 
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,9 @@ class Documents:
         if path is not None:
             path.touch(0o600)
         self._base = sqlite3.connect(path or ":memory:", check_same_thread=False)
+        # a store that nobody closes is closed with its last reference, which SQLite warns of since
+        # Python 3.13; not at exit, where a forked child would roll back what its parent is doing
+        weakref.finalize(self, self._base.close).atexit = False
         try:
             self._check_format()
         except BaseException:

@@ -155,10 +155,12 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @property
     def coder_(self) -> Coder:
+        """The coder for all rows learned so far."""
         return self.learner_.coder()
 
     @property
     def bits_(self) -> int:
+        """Length of the codes."""
         return self.learner_.bits
 
     @property

@@ -25,7 +25,7 @@ from streambits.kernels.far import FAR, far_components
 from streambits.kernels.weighted import NOWHERE, Heap, enter
 
 METRICS = ("euclidean", "inner", "cosine")
-EUCLIDEAN, INNER, COSINE = range(3)
+EUCLIDEAN, INNER, COSINE, CHORD, ALONG = range(5)  # the last two: see `Target`
 CENTRES = 256
 CHUNK = 256  # places that are measured together: their memory is waited for together
 LANES = 8  # sums side by side
@@ -33,6 +33,7 @@ DIRECTIONS = 16  # of a screen
 ONE, FOUR, HALF, WORD = np.uint64(1), np.uint64(4), np.uint64(15), np.uint64(16)  # of half bytes
 NEAR, LOW, HIGH = 0, -1, 1  # a distance, or what it is at least or at most
 SLACK = 1 + 1e-12  # far above the rounding error of a square
+ROUNDED = 1e-12  # far above that of a cosine
 
 
 class Decoder(NamedTuple):
@@ -79,18 +80,20 @@ class RefinedCodes(NamedTuple):
 class Target(NamedTuple):
     """Queries, and how far they are from what codes decode to.
 
-    metric: one of EUCLIDEAN, INNER, COSINE; side: NEAR to measure distances, LOW or HIGH for what
-    the distance of the raw row is at least or at most; shift, along: (queries, columns), see above,
-    filled up with zeros to a multiple of 8; squares, dots: (queries,); lengths: (queries,) of the
-    queries; noise: (queries,) rounding errors of distances, for COSINE in relation to the length of
-    a decoded row; radii: (256,) errors that the last byte of a refinement stands for, rounding
-    included; rounding: what it adds for a far code, in relation to its length; screened:
-    (queries, 16) where queries are in the directions of the screen; doubt: the rounding errors of
-    distances there; both in its unit.
+    metric: one of EUCLIDEAN, INNER, COSINE, or CHORD and ALONG, which are EUCLIDEAN and INNER for
+    decoded rows that are brought to the length `reach`, far ones excepted; side: NEAR to measure
+    distances, LOW or HIGH for what the distance of the raw row is at least or at most (not for
+    CHORD and ALONG); shift, along: (queries, columns), see above, filled up with zeros to a
+    multiple of 8; squares, dots: (queries,); lengths: (queries,) of the queries; noise: (queries,)
+    rounding errors of distances, for COSINE in relation to the length of a decoded row; radii:
+    (256,) errors that the last byte of a refinement stands for, rounding included; rounding: what
+    it adds for a far code, in relation to its length; screened: (queries, 16) where queries are in
+    the directions of the screen; doubt: the rounding errors of distances there; both in its unit.
     """
 
     metric: int
     side: int
+    reach: float
     shift: Any
     along: Any
     squares: Any
@@ -111,6 +114,7 @@ class OneTarget(NamedTuple):
 
     metric: int
     side: int
+    reach: float
     shift: Any
     along: Any
     square: Any
@@ -129,7 +133,7 @@ class OneTarget(NamedTuple):
 class Memory(NamedTuple):
     """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row.
 
-    extra: rounding errors of far codes.
+    extra: rounding errors of far codes, 0 for all others.
     """
 
     places: Any
@@ -193,6 +197,7 @@ def _one(codes: Any, target: Any, q: int) -> Any:
     return OneTarget(
         target.metric,
         target.side,
+        target.reach,
         shift,
         along,
         target.squares[q],
@@ -234,6 +239,19 @@ def _looked_up(codes: Any, places: Any, half_table: Any, table: Any, out: Any) -
         for g in range(np.uint64(len(table))):
             total += table[g, np.uint64(refinement[place, g])]
         out[i] = total
+
+
+@compiled
+def _both_looked_up(codes: Any, one: Any, count: int, memory: Any) -> None:
+    """Squares and dots of codes without sign bits, in the order of `_looked_up`."""
+    refinement, square_table, dot_table = codes.refinement, one.square_table, one.dot_table
+    for i in range(count):
+        square, dot, place = 0.0, 0.0, np.uint64(memory.places[i])
+        for g in range(np.uint64(len(square_table))):
+            value = np.uint64(refinement[place, g])
+            square += square_table[g, value]
+            dot += dot_table[g, value]
+        memory.squares[i], memory.dots[i] = square, dot
 
 
 @compiled
@@ -298,7 +316,7 @@ def _decode(codes: Any, one: Any, count: int, memory: Any) -> None:
             for j in range(low, high):
                 out[j] += centres[base + j]
         memory.squares[i] = _dot(out, out)
-        if one.metric == COSINE:
+        if one.metric != EUCLIDEAN:
             memory.dots[i] = _dot(out, along)
 
 
@@ -374,14 +392,15 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
     Those that cannot be nearer than `top` may be left out: gives how many stay.
     """
-    if one.side != NEAR:
-        memory.extra[:] = 0.0
+    memory.extra[:] = 0.0
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
-        if one.metric != INNER:
+        if one.metric == EUCLIDEAN:
             _looked_up(codes, places, halves, one.square_table, memory.squares)
-        if one.metric != EUCLIDEAN:
+        elif one.metric == INNER:
             _looked_up(codes, places, halves, one.dot_table, memory.dots)
+        else:
+            _both_looked_up(codes, one, count, memory)
         if len(codes.decoder.far.axes):
             for i in range(count):
                 code = codes.refinement[memory.places[i]]
@@ -399,6 +418,7 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 def _distances(one: Any, count: int, memory: Any) -> None:
     """Distances by the metric in the place of squares; for COSINE, lengths in that of dots."""
     squares, dots, square, dot, own = memory.squares, memory.dots, one.square, one.dot, one.length
+    metric, extra = one.metric, memory.extra
     if one.metric == EUCLIDEAN:
         for i in range(count):
             squares[i] = math.sqrt(squares[i] + square)
@@ -410,7 +430,14 @@ def _distances(one: Any, count: int, memory: Any) -> None:
             length, cosine = math.sqrt(squares[i] + square), 0.0
             if length > 0.0 and own > 0.0:
                 cosine = (dots[i] + dot) / (length * own)
-            squares[i], dots[i] = min(max(1.0 - cosine, 0.0), 2.0), length
+            angle = min(max(1.0 - cosine, 0.0), 2.0)
+            reach = length if extra[i] > 0.0 else one.reach
+            if metric == CHORD:
+                squares[i] = math.sqrt((own - reach) ** 2 + 2 * own * reach * angle)
+            elif metric == ALONG:
+                squares[i] = own * reach * (angle - 1.0)
+            else:
+                squares[i], dots[i] = angle, length
 
 
 @compiled
@@ -460,13 +487,38 @@ def _values(codes: Any, one: Any, count: int, memory: Any) -> None:
 
 
 @compiled
+def _least_cosine(one: Any, top: float) -> Any:
+    """The cosine of a row at distance `top`, less what rounding may do to it."""
+    own, reach = one.length, one.reach
+    if one.metric == COSINE:
+        return 1.0 - top - ROUNDED
+    if one.metric == ALONG:
+        return -top / (own * reach) - ROUNDED
+    least = 1.0 - (top * top - (own - reach) ** 2) / (2 * own * reach)
+    return least - ROUNDED * (own / reach + reach / own)
+
+
+@compiled
 def _any_near(one: Any, count: int, top: float, memory: Any) -> Any:
-    """Whether a square may be of a distance up to `top`; roots of the others are not needed."""
-    if one.metric != EUCLIDEAN or one.side != NEAR:
+    """Whether any may be at a distance up to `top`; roots of the others are not needed."""
+    squares, dots, square, dot, near = memory.squares, memory.dots, one.square, one.dot, False
+    if one.metric == INNER or one.side != NEAR:
         return True
-    squares, roof, near = memory.squares, top * top * SLACK - one.square, False
+    if one.metric == EUCLIDEAN:
+        roof = top * top * SLACK - square
+        for i in range(count):
+            near |= squares[i] <= roof
+        return near
+    if one.length == 0.0 or top == np.inf:
+        return True
+    least = _least_cosine(one, top) * one.length
+    if not least > 0.0:
+        return True
+    extra, floor = memory.extra, least * least
     for i in range(count):
-        near |= squares[i] <= roof
+        product = dots[i] + dot
+        near |= extra[i] > 0.0
+        near |= (product > 0.0) & (product * product >= floor * (squares[i] + square))
     return near
 
 

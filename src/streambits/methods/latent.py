@@ -33,12 +33,15 @@ from streambits.model.learner import Learner
 from streambits.model.metric import compared
 from streambits.sketches import Fixed
 
-LANDMARKS = 1000  # rows of the sample, at most, that affinities are to
+LANDMARKS = 5000  # rows of the sample, at most, that affinities are to
+FEW = 1000  # of them, at most, while bits are sought
 TRIPLETS = 20  # per labelled row
 NEAREST = 10  # rows that count as neighbours where there are no labels
 UNKNOWN = -1  # the label of a row that has none
 ROUNDS, SWEEPS, COLD = 3, 10, 5  # of a proposal: regressions, updates after each, the last ones
-STEPS = 10  # of a regression
+STEPS = 10  # of a regression, and of a power iteration
+LAST = 3  # of the last regression: more follow rows that are unlike their neighbours
+STARTS, TURNS = 16, 30  # smooth functions and directions among them, and steps to the components
 TRIES = 3  # proposals in a row that may fail, before there are no more bits
 SURE = 1.0  # a triplet counts as if it had been right and wrong in so many bits before the first
 JITTER = 1e-6  # of a diagonal that must be positive
@@ -79,8 +82,10 @@ def supervised_ibp(
         A learner of this method whose bits come first and stay as they are, and whose landmarks
         are used: further bits, up to `bits` together, are for what it does not tell apart in
         `sample`, which then has rows of new classes and some of the old ones.
-    n_landmarks : int, default 1000
-        Number of rows of `sample`, at most, that the features are affinities to.
+    n_landmarks : int, default 5000
+        Number of rows of `sample`, at most, that the features are affinities to. Rows without a
+        label get their bits right as often as a regression on so many affinities does: fewer make
+        a smaller and faster coder that errs more often.
     bandwidth : Bandwidth or float, optional
         Denominator of the affinity, `nearest(30)` by default.
     amplitude : float, default 10
@@ -89,8 +94,7 @@ def supervised_ibp(
     alpha : float, default 2
         Of the Indian buffet process: more allows more bits.
     passes : int, default 2
-        How often all new bits are updated given the others, at most. Labels of classes need few;
-        triplets that say which of the bits two rows share may need 10.
+        How often all new bits are updated given the others, at most.
     seed : int or Generator, default 0
         Seed of landmarks, triplets and proposals.
 
@@ -120,13 +124,18 @@ def supervised_ibp(
     * Given the other bits, the values of one bit are an Ising model with a coupling per pair of a
       triplet, exactly. They are updated by annealing, half of the rows at a time, in turns with
       the regression for g_k.
-    * A bit is proposed from the triplets that are still wrong, and kept if the posterior rises;
-      then all bits are updated given the others, or left out. Copies of a bit can raise the
-      posterior too: they stand for a feature that decides more triplets than others.
+    * A bit is proposed from the triplets that are still wrong, as the most favoured independent
+      component of the smooth functions that their couplings favour, since features are independent
+      a priori. It is kept if the posterior rises; then all bits are updated given the others, or
+      left out. Copies of a bit can raise the posterior too: they stand for a feature that decides
+      more triplets than others.
+    * Bits are sought with the affinities to 1000 of the landmarks. In the end all of them are
+      regressed together on the affinities to all.
     * At new concepts, the bits of `extends` are not visited again.
 
-    A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 80 products of
-    m x n_landmarks per bit; memory is 8 m n_landmarks bytes.
+    A row is coded by its most probable values. Costs m n_landmarks^2 once, and about 400 products
+    of m x 1000 per proposal and 80 per bit and pass; memory is 8 m n_landmarks bytes and about five
+    times 8 n_landmarks^2. 5,000 labelled rows of 784 columns take half a minute on one core.
 
     References
     ----------
@@ -162,10 +171,15 @@ def supervised_ibp(
         used, wanted = np.unique(wanted, return_inverse=True)
         values = to_numpy(features(beside(rows[used], double(features.like))))
         own = to_numpy(features(double(features.landmarks)))
+        some = np.linspace(0, len(own) - 1, min(len(own), FEW)).astype(int)
         process = _Process(
-            values, own, wanted.reshape(-1, 3), rng, amplitude=amplitude, alpha=alpha
+            _Functions(values[:, some], own[np.ix_(some, some)], amplitude),
+            wanted.reshape(-1, 3),
+            rng,
+            alpha=alpha,
         )
-        vectors = process.bits(first, bits, passes)
+        found = process.bits((values @ first > 0).astype(np.float64), bits, passes)
+        vectors = np.concatenate([first, _Functions(values, own, amplitude).of(found)], axis=1)
     learner = Learner(
         features,
         Fixed(beside(vectors, features.like)),
@@ -179,55 +193,92 @@ def supervised_ibp(
 
 
 class _Bit(NamedTuple):
-    """Values (n,) of 0 and 1 at the rows, weights (width,) of their log-odds, and log pi_k."""
+    """Values (n,) of 0 and 1 at the rows, weights (width,) of their log-odds, and log pi_k.
+
+    Or of some bits: values (n, k), weights (width, k), levels (k,).
+    """
 
     values: Values
     weights: Values
-    level: float
+    level: Any
 
 
-class _Process:
-    """The posterior of bits at some rows.
+class _Functions:
+    """Functions of the rows that the log-odds of bits are, a Gaussian process by their weights.
 
     values : (n, width), affinities w(x) of the rows; own : (width, width), of the landmarks.
-    triplets : (t, 3), numbers of rows.
     """
 
-    def __init__(
-        self,
-        values: Values,
-        own: Values,
-        triplets: Triplets,
-        rng: np.random.Generator,
-        *,
-        amplitude: float,
-        alpha: float,
-    ) -> None:
-        self._values, self._triplets, self._rng = values, triplets, rng
-        self._alpha = as_number(alpha, "alpha", above=0)
+    def __init__(self, values: Values, own: Values, amplitude: float) -> None:
+        self.values = values
         self._precision = own / as_number(amplitude, "amplitude", above=0) ** 2
         self._precision.flat[:: len(own) + 1] += JITTER
         # a quarter bounds the second derivative of the logistic function, so this bound serves
         # every step of every regression, none of which can lower the posterior
         self._bound = cho_factor(values.T @ values / 4 + self._precision)
-        self._constant = self._smooth(np.ones(len(values)))  # weights of what is 1 everywhere
+        self._constant = self.smooth(np.ones(len(values)))  # weights of what is 1 everywhere
+
+    def smooth(self, values: Values) -> Values:
+        """Weights that come near some values at the rows."""
+        found: Values = cho_solve(self._bound, self.values.T @ (values / 4))
+        return found
+
+    def regressed(self, bit: _Bit, steps: int = STEPS) -> _Bit:
+        """The bit with weights nearer to the most probable ones, by some Newton steps."""
+        for _ in range(steps):
+            slope = self.values.T @ (bit.values - expit(self.values @ bit.weights))
+            slope = slope - self._precision @ self._own(bit)
+            bit = bit._replace(weights=bit.weights + cho_solve(self._bound, slope))
+        return bit
+
+    def of(self, bits: list[_Bit]) -> Values:
+        """Weights (width, k) of bits that were found with other functions."""
+        values = np.stack([bit.values for bit in bits], axis=1)
+        levels = np.array([bit.level for bit in bits])
+        nothing = np.zeros((self.values.shape[1], len(bits)))
+        return self.regressed(_Bit(values, nothing, levels), LAST).weights
+
+    def probability(self, bit: _Bit) -> float:
+        """The logarithm of that of its values given the weights, and of these."""
+        odds, own = self.values @ bit.weights, self._own(bit)
+        given = np.sum(np.logaddexp(0, np.where(bit.values > 0, -odds, odds)))
+        return float(-given - own @ self._precision @ own / 2)
+
+    def _own(self, bit: _Bit) -> Values:
+        """g_k: the weights without those that the prior gives to every row."""
+        return bit.weights - np.multiply.outer(self._constant, _logit(bit.level))
+
+
+class _Process:
+    """The posterior of bits at some rows.
+
+    triplets : (t, 3), numbers of rows.
+    """
+
+    def __init__(
+        self, functions: _Functions, triplets: Triplets, rng: np.random.Generator, *, alpha: float
+    ) -> None:
+        self._functions, self._triplets, self._rng = functions, triplets, rng
+        self._rows, self._width = functions.values.shape
+        self._alpha = as_number(alpha, "alpha", above=0)
         self._right = np.zeros(len(triplets))  # A and B of every triplet
         self._wrong = np.zeros(len(triplets))
         self._level = 0.0  # log pi of the last bit
 
-    def bits(self, first: Values, most: int, passes: int) -> Values:
-        """Weights (width, k) of up to `most` bits, which begin with the first ones."""
-        for weights in first.T:
-            values = (self._values @ weights > 0).astype(np.float64)
+    def bits(self, first: Values, most: int, passes: int) -> list[_Bit]:
+        """Bits that come after the `first` ones, of which the values (n, k) are known.
+
+        There are up to `most` of both.
+        """
+        for values in first.T:
             self._count(values, 1)
-            self._level = self._bit(values, weights).level
+            self._level = self._bit(values).level
         found: list[_Bit] = []
         for _ in range(passes):
             grown = self._grow(found, most - first.shape[1])
             if not self._revisit(found) and not grown:
                 break
-        found = sorted(found, key=lambda bit: -bit.level)
-        return np.concatenate([first, np.stack([bit.weights for bit in found], axis=1)], axis=1)
+        return sorted(found, key=lambda bit: -bit.level)
 
     def _grow(self, found: list[_Bit], most: int) -> bool:
         """Append bits as long as the posterior rises; returns whether there are more."""
@@ -256,8 +307,9 @@ class _Process:
             changed |= best is not old
         return changed
 
-    def _bit(self, values: Values, weights: Values) -> _Bit:
+    def _bit(self, values: Values, weights: Values | None = None) -> _Bit:
         share = (values.sum() + 1) / (len(values) + 2)
+        weights = np.zeros(self._width) if weights is None else weights
         return _Bit(values, weights, min(float(np.log(share)), self._level))
 
     def _count(self, values: Values, times: int) -> None:
@@ -275,20 +327,13 @@ class _Process:
         """By how much the logarithm of the posterior is higher with a new bit."""
         right, wrong = self._agreement(bit.values)
         triplets = _preference(self._right + right, self._wrong + wrong)
-        odds = self._values @ bit.weights
-        own = self._own_weights(bit)
         # as if it came next after the bits that stay; the new ones are put in order in the end
         stick = (self._alpha - 1) * (bit.level - self._level) + np.log(self._alpha)
         return float(
             np.sum(triplets - _preference(self._right, self._wrong))
-            - np.sum(np.logaddexp(0, np.where(bit.values > 0, -odds, odds)))
-            - own @ self._precision @ own / 2
+            + self._functions.probability(bit)
             + stick
         )
-
-    def _own_weights(self, bit: _Bit) -> Values:
-        """g_k: the weights without those that the prior gives to every row."""
-        return bit.weights - _logit(bit.level) * self._constant
 
     def _couplings(self) -> csr_array:
         """Of spins s = +-1 at rows: what a bit adds to the triplets is s' J s / 2 and a constant.
@@ -301,7 +346,7 @@ class _Process:
         one, near, far = self._triplets.T
         differ, both = (right - wrong) / 4, (right + wrong) / 4
         places = (np.concatenate([one, one, near]), np.concatenate([near, far, far]))
-        count = len(self._values)
+        count = self._rows
         half = coo_array((np.concatenate([differ, -differ, -both]), places), (count, count))
         both_ways: csr_array = csr_array(half + half.T)
         return both_ways
@@ -310,31 +355,39 @@ class _Process:
         """A new bit: its values and its weights in turns, ever colder."""
         couplings = self._couplings()
         spins = self._start(couplings) if old is None else 2 * old.values - 1
-        bit = self._bit((spins > 0).astype(np.float64), np.zeros(self._values.shape[1]))
+        bit = self._bit((spins > 0).astype(np.float64))
         for round_ in range(ROUNDS):
-            bit = self._regressed(bit)
-            odds = self._values @ bit.weights
+            bit = self._functions.regressed(bit)
+            odds = self._functions.values @ bit.weights
             for sweep in range(SWEEPS):
                 heat = 1 - (round_ * SWEEPS + sweep) / (ROUNDS * SWEEPS - COLD)
                 spins = self._updated(spins, odds / 2 + couplings @ spins, heat)
             bit = self._bit((spins > 0).astype(np.float64), bit.weights)
         if bit.values.mean() > 0.5:  # the prior prefers features that few rows have
             bit = self._bit(1 - bit.values, -bit.weights)
-        return self._regressed(bit)
+        return self._functions.regressed(bit)
 
     def _start(self, couplings: csr_array) -> Values:
-        """Signs of a smooth function that the couplings favour, by some steps from a random one."""
-        found = self._rng.standard_normal(len(self._values))
-        for _ in range(STEPS):
-            found = self._values @ self._smooth(couplings @ found)
-            found = found - found.mean()
-            found = found / max(float(np.linalg.norm(found)), JITTER)
-        return np.where(found > 0, 1.0, -1.0)
+        """The signs that couplings favour most among independent components of smooth functions.
 
-    def _smooth(self, values: Values) -> Values:
-        """Weights that come near some values at the rows."""
-        found: Values = cho_solve(self._bound, self._values.T @ (values / 4))
-        return found
+        Features are mixed in the functions that couplings favour, as those of one eigenvalue are:
+        a sign of one of them is a bit for none. But features are independent a priori, and what
+        has two values is what a rotation finds: it is farthest from a normal distribution.
+        """
+        count = self._rows
+        found = self._rng.standard_normal((count, min(STARTS, count)))
+        for _ in range(STEPS):
+            found = self._functions.values @ self._functions.smooth(couplings @ found)
+            found = np.linalg.qr(found - found.mean(axis=0))[0]
+        strengths, turned = np.linalg.eigh(found.T @ (couplings @ found))
+        chance = min(-strengths[0], strengths[-2:].mean())  # as strong as those that it opposes
+        span = found @ turned[:, strengths >= chance] * np.sqrt(count)
+        axes = self._rng.standard_normal((span.shape[1], STARTS))
+        for _ in range(TURNS):  # each raises the mean of log cosh along its axis
+            axes = axes / np.maximum(np.linalg.norm(axes, axis=0), JITTER)
+            axes = span.T @ np.tanh(span @ axes)
+        signs = np.where(span @ axes > 0, 1.0, -1.0)
+        return signs[:, np.argmax(np.sum(signs * (couplings @ signs), axis=0))]
 
     def _updated(self, spins: Values, field: Values, heat: float) -> Values:
         """Half of the spins drawn anew in a field: all at once would make couples change places."""
@@ -342,24 +395,16 @@ class _Process:
         up = drawn < expit(2 * field / heat) if heat > 0 else field > 0
         return np.where(which < 0.5, np.where(up, 1.0, -1.0), spins)
 
-    def _regressed(self, bit: _Bit) -> _Bit:
-        """The bit with weights nearer to the most probable ones, by some Newton steps."""
-        for _ in range(STEPS):
-            odds = self._values @ bit.weights
-            slope = self._values.T @ (bit.values - expit(odds))
-            slope = slope - self._precision @ self._own_weights(bit)
-            bit = bit._replace(weights=bit.weights + cho_solve(self._bound, slope))
-        return bit
-
 
 def _preference(right: Values, wrong: Values) -> Values:
     """Log-probabilities of triplets."""
     return np.log((right + SURE) / (right + wrong + 2 * SURE))
 
 
-def _logit(level: float) -> float:
-    """Of a probability of which the logarithm is known, and is below 0."""
-    return float(level - np.log(-np.expm1(level)))
+def _logit(level: float | Values) -> float | Values:
+    """Of probabilities of which the logarithms are known, and are below 0."""
+    odds: float | Values = level - np.log(-np.expm1(level))
+    return odds
 
 
 def _extended(learner: Learner, bits: int) -> tuple[GaussianAffinity, Values]:

@@ -27,6 +27,7 @@ LINEAR, LEVELS = 224, 255  # radii in equal steps, and all; the byte 255 is no b
 ALONE, TOGETHER = 10.0, 800.0  # rows that speak against what bits say alone, and together
 BEYOND, GROWTH = 1.25, 1.2  # equal steps reach so far past the sample's errors, then they grow
 FAR_BYTES, FARTHER = 4, 1.1  # bytes from which far rows have codes of their own, and how far
+ONE_LENGTH = 0.01  # of their spread: by how much lengths of rows may differ to count as one
 FAINT = 1e-3  # of the largest variance: what others are taken to have at least, beyond the sample
 EPS = float(np.finfo(np.float64).eps)
 
@@ -65,6 +66,9 @@ class Refinement:
         error. Empty where there is no such byte.
     far : Far, optional
         For rows whose residual is longer than any of the sample.
+    length : float, default 0
+        The length that all rows of the sample have, as embeddings do; 0 if theirs differ. Decoded
+        rows are shorter: a search ranks them as if they had it.
 
     Notes
     -----
@@ -83,6 +87,7 @@ class Refinement:
     quantiser: ProductQuantiser
     radii: Rows
     far: "Far | None" = None
+    length: float = 0.0
 
     @property
     def certified(self) -> bool:
@@ -200,6 +205,7 @@ class Refinement:
         """Return the contents by name, for `from_state` and files."""
         own = {name: getattr(self, name) for name in ("bits", "tables", "offset", "radii")}
         far = None if self.far is None else self.far._asdict()
+        own |= {"length": self.length} if self.length else {}
         return own | {"quantiser": self.quantiser.state(), "far": far}
 
     @classmethod
@@ -221,7 +227,10 @@ class Refinement:
         far = None if state["far"] is None else Far(**state["far"])
         if far is not None:
             far.check(columns[0], quantiser.n_bytes)
-        return cls(bits, tables, offset, quantiser, radii, far)
+        length = float(state.get("length", 0.0))
+        if not 0 <= length < np.inf:
+            raise ValueError(f"length is {length}")
+        return cls(bits, tables, offset, quantiser, radii, far, length)
 
     @classmethod
     def fit(
@@ -261,14 +270,13 @@ class Refinement:
         quantiser, far = ProductQuantiser.fit(residuals, n_bytes, seed=seed), None
         if n_bytes >= FAR_BYTES:
             quantiser, far = _without_last(quantiser, residuals), Far.fit(rows, residuals, n_bytes)
-        plain = cls(bits, tables, offset, quantiser, np.empty(0), far)
+        plain = cls(bits, tables, offset, quantiser, np.empty(0), far, _one_length(rows))
         if not certified:
             return plain
         with one_blas_thread():
             errors = _lengths(rows - plain.decode(packed, plain.encode(rows, packed)))
         least = 1e-9 * float(_lengths(rows - rows.mean(axis=0)).max()) or 1e-300
-        radii = _radii(max(BEYOND * float(errors.max()), least))
-        return cls(bits, tables, offset, quantiser, radii, far)
+        return replace(plain, radii=_radii(max(BEYOND * float(errors.max()), least)))
 
 
 class Far(NamedTuple):
@@ -372,6 +380,15 @@ def restored(state: dict[str, Any] | None, bits: int, inputs: int) -> Refinement
     if (found.bits, found.quantiser.inputs) != (bits, inputs):
         raise ValueError(f"the refinement is one of {found.bits} bits, and not of {bits}")
     return found
+
+
+def _one_length(rows: Rows) -> float:
+    """The length of all rows but those of zeros, or 0 if it is not one."""
+    lengths = _lengths(rows)
+    lengths = lengths[lengths > 0]
+    mean = float(lengths.mean()) if len(lengths) else 0.0
+    spread = float(np.sqrt(np.square(_lengths(rows - rows.mean(axis=0))).mean()))
+    return mean if (np.abs(lengths - mean) <= ONE_LENGTH * spread).all() else 0.0
 
 
 def _lengths(rows: Rows) -> Rows:

@@ -19,8 +19,9 @@ def function(table):
     _, ask = table
     yield FUNCTION
     ask(f"DROP TABLE IF EXISTS {FUNCTION}_values")
-    for arguments in ("bit, bytea, int", "bytea, int"):
-        ask(f"DROP FUNCTION IF EXISTS {FUNCTION}({arguments})")
+    for arguments in ("bit, bytea", "bytea"):
+        for epoch in range(2):
+            ask(f"DROP FUNCTION IF EXISTS {FUNCTION}_{epoch}({arguments})")
 
 
 def learned(rows, bits, **settings):
@@ -56,29 +57,59 @@ def test_ranks_are_those_of_decoded_rows(bits, refine, *, mixture, postgres_url,
         nearest = np.sort(list(distances.values()))[:10]
         assert np.allclose([distance for _, distance in near], nearest, rtol=1e-5)
         assert np.allclose([distances[key] for key, _ in near], nearest, rtol=1e-5)
-    first = f"SELECT {function}({'code, ' * (bits > 0)}refinement, epoch)::text FROM TABLE_"
+    first = f"SELECT {function}_0({'code, ' * (bits > 0)}refinement)::text FROM TABLE_"
     [(text,)] = ask(f"{first} WHERE id = %s", [int(ids[7])])
     assert np.allclose(np.array(text[1:-1].split(","), float), decoded[7], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("bits", [0, 8])
+def test_rows_of_one_length_are_ranked_at_that_length(bits, mixture, postgres_url, table, function):
+    name, ask = table
+    rows = mixture(1500, 16) + 1
+    rows *= 4 / np.linalg.norm(rows, axis=1, keepdims=True)
+    coder = learned(rows, bits, refine=5).coder()
+    assert coder.refinement.length == pytest.approx(4)
+    rows[::5] *= 10
+    codes, index = coder.encode(rows), sb.HammingIndex(bits)
+    index.add(codes)
+    sink = open_sink(postgres_url, codes.bits, refine=codes.refine, table=name)
+    sink.write(np.arange(1500), codes)
+    sink.close()
+    found = rerank_sql(coder, name, function=function)
+    ask(found.setup)
+    for query in rows[:50:10] + 0.25:
+        values = {"row": vector_text(query), "k": 10, "candidates": 1500}
+        values |= {"code": bit_strings(coder.encode(query[None]))[0]} if bits else {}
+        near = ask(found.query, values)
+        hits = index.search(coder.queries(query[None]), 10, candidates="all")
+        assert np.allclose([distance for _, distance in near], hits.distances[0], rtol=1e-5)
+
+
 def test_each_epoch_is_decoded_by_its_coder(mixture, postgres_url, table, function):
+    """Also codes of rows beyond the centres, whose bits each coder lays out in its own way."""
     name, ask = table
     rows = mixture(1200)
-    coders = [learned(part, 8, refine=2).coder() for part in (rows[:600], rows[600:] * 2)]
-    coders[1] = sb.model.coder.Coder(
-        coders[1].features, coders[1].projection, 1, coders[1].refinement
-    )
-    sink = open_sink(postgres_url, 8, refine=2, table=name)
+    parts = rows[:600], rows[600:] * [2, 9, *[1] * (rows.shape[1] - 2)]
+    coders = [learned(part, 8, refine=5).coder() for part in parts]
+    coders[1] = sb.Coder(coders[1].features, coders[1].projection, 1, coders[1].refinement)
+    layouts = [coder.refinement.far.widths.tolist() for coder in coders]
+    assert layouts[0] != layouts[1]
+    asked = np.concatenate([rows[:9], 100 * rows[:9]])
+    sink = open_sink(postgres_url, 8, refine=5, table=name)
     for epoch, coder in enumerate(coders):
-        sink.write(np.arange(9) + 9 * epoch, coder.encode(rows[:9]))
+        sink.write(np.arange(18) + 18 * epoch, coder.encode(asked))
     sink.close()
-    everything = f"SELECT {function}(code, refinement, epoch)::text FROM TABLE_ ORDER BY id"
-    ask(rerank_sql(coders[0], name, function=function).setup)
-    assert [text is None for (text,) in ask(everything)] == [False] * 9 + [True] * 9
-    ask(rerank_sql(coders[1], name, function=function).setup)
-    found = [np.array(text[1:-1].split(","), float) for (text,) in ask(everything)]
-    wanted = np.concatenate([coder.decode(coder.encode(rows[:9])) for coder in coders])
-    assert np.allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for coder in coders:
+        ask(rerank_sql(coder, name, function=function).setup)
+    for epoch, coder in enumerate(coders):
+        codes = coder.encode(asked)
+        assert coder.refinement.is_far(codes.refinement)[9:].all()
+        texts = ask(
+            f"SELECT {function}_{epoch}(code, refinement)::text FROM TABLE_ "
+            f"WHERE epoch = {epoch} ORDER BY id"
+        )
+        found = [np.array(text[1:-1].split(","), float) for (text,) in texts]
+        assert np.allclose(found, coder.decode(codes), rtol=1e-5, atol=1e-4)
 
 
 def test_codes_that_do_not_decode_and_odd_names_are_refused(mixture):

@@ -24,8 +24,8 @@ class RerankSql(NamedTuple):
     Attributes
     ----------
     setup : str
-        Makes the table of what parts of codes stand for, and the function that adds them up. To be
-        run once for each coder, in one transaction.
+        Makes the table of what parts of codes stand for, and the function that adds them up for
+        codes of one epoch. To be run once for each coder, in one transaction.
     query : str
         Finds neighbours. Its parameters are `row`, the query itself as pgvector writes it,
         '[0.1,0.2,...]' (`vector_text`); `code`, the query encoded (`bit_strings`), where codes have
@@ -48,9 +48,10 @@ def rerank_sql(
     table : str, default "codes"
         The table that `PostgresSink` has written: 'table' or 'schema.table'.
     function : str, default "streambits_decode"
-        Name of the function that decodes, `function(code, refinement, epoch)`, or
-        `function(refinement, epoch)` for codes without sign bits; also the beginning of the name
-        of its table. Tables whose codes were made by different models need different names.
+        Beginning of the names of what `setup` makes: for epoch 0, a function that decodes,
+        `streambits_decode_0(code, refinement)`, or `streambits_decode_0(refinement)` for codes
+        without sign bits; and the table `streambits_decode_values` of all epochs. Tables whose
+        codes were made by different models need different names.
 
     Returns
     -------
@@ -67,8 +68,8 @@ def rerank_sql(
     A code decodes to a sum: an origin, a vector for each half byte of its sign bits, and one for
     each byte of its refinement. All those vectors are in a table, 16 and 256 of them for each,
     beside the epoch; the function looks them up and adds them, in single precision. Codes that
-    begin with 255, of rows beyond the centres, are sums of components at their own scale. Codes of
-    an epoch whose coder was not set up decode to NULL.
+    begin with 255, of rows beyond the centres, are sums of components at their own scale. Where all
+    rows have one length, as embeddings do, the others are brought to it, since searches rank so.
 
     The query finds candidates by Hamming distance and then ranks them, 300 of them in some tens of
     milliseconds for 128 columns. An index helps it on large tables: CREATE INDEX ON codes USING
@@ -83,9 +84,9 @@ def rerank_sql(
     >>> rows = np.random.default_rng(0).standard_normal((500, 4))
     >>> coder = sb.ssbc(rows[:100], bits=8, refine=2).learn(rows).coder()
     >>> print(rerank_sql(coder).query)
-    SELECT id, "streambits_decode"(code, refinement, epoch) <-> %(row)s::vector AS distance
+    SELECT id, "streambits_decode_0"(code, refinement) <-> %(row)s::vector AS distance
     FROM (
-      SELECT id, code, refinement, epoch FROM "codes" WHERE epoch = 0
+      SELECT id, code, refinement FROM "codes" WHERE epoch = 0
       ORDER BY code <~> %(code)s::bit(8), id LIMIT %(candidates)s
     ) AS candidates
     ORDER BY distance, id LIMIT %(k)s
@@ -98,14 +99,15 @@ def rerank_sql(
     if len(coder.refinement.offset) > WIDEST:
         columns = len(coder.refinement.offset)
         raise InputError(f"rows have {columns} columns, and vectors of pgvector at most {WIDEST:,}")
-    names = _quoted(table), _quoted(function), _quoted(f"{function}_values")
+    decode, values = f"{function}_{coder.epoch}", f"{function}_values"
+    names = _quoted(table), _quoted(decode), _quoted(values)
     setup = _setup(coder, coder.refinement, *names[1:])
     return RerankSql(setup, _query(coder, coder.refinement, names))
 
 
 def _setup(coder: Coder, refinement: Refinement, function: str, values: str) -> str:
-    arguments = ["code bit"] * (coder.bits > 0) + ["refinement bytea", "epoch int"]
-    more, epoch = f"${len(arguments) - 1}", f"${len(arguments)}"
+    arguments = ["code bit"] * (coder.bits > 0) + ["refinement bytea"]
+    more, columns = f"${len(arguments)}", len(refinement.offset)
     parts = [*enumerate(_parts(refinement)), *enumerate(_far_parts(refinement), FAR_PART)]
     entries = ",\n".join(
         f"({coder.epoch}, {part}, {value}, '{vector_text(row)}')"
@@ -115,21 +117,25 @@ def _setup(coder: Coder, refinement: Refinement, function: str, values: str) -> 
 
     def added(first: int, wanted: list[str]) -> str:
         return " + ".join(
-            f"(SELECT v.decoded FROM {values} v WHERE v.epoch = {epoch} "
+            f"(SELECT v.decoded FROM {values} v WHERE v.epoch = {coder.epoch} "
             f"AND v.part = {part} AND v.value = {value})"
             for part, value in enumerate(wanted, first)
         )
 
+    def times(number: str) -> str:
+        return f"array_fill(({number})::real, ARRAY[{columns}])::vector"
+
     body = added(0, ["0", *_values(refinement, more)])
+    if refinement.length:
+        body = f"l2_normalize({body}) * {times(f'{refinement.length:.17g}')}"
     if refinement.far is not None:
         scale = f"{refinement.far.unit:.17g} * 2 ^ ((get_byte({more}, 1) - {ZERO}) / {STEPS}.0)"
-        times = f"array_fill(({scale})::real, ARRAY[{len(refinement.offset)}])::vector"
         far = added(FAR_PART + 1, _levels(refinement.far.widths.tolist(), more))
-        far = f"{added(FAR_PART, ['0'])} + {times} * ({far})"
+        far = f"{added(FAR_PART, ['0'])} + {times(scale)} * ({far})"
         body = f"CASE WHEN get_byte({more}, 0) = {FAR} THEN {far} ELSE {body} END"
     return f"""CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE IF NOT EXISTS {values} (
-  epoch int, part int, value int, decoded vector({len(refinement.offset)}) NOT NULL,
+  epoch int, part int, value int, decoded vector({columns}) NOT NULL,
   PRIMARY KEY (epoch, part, value)
 );
 DELETE FROM {values} WHERE epoch = {coder.epoch};
@@ -146,9 +152,9 @@ def _query(coder: Coder, refinement: Refinement, names: Iterable[str]) -> str:
     if not coder.bits:
         source, order = f"{table}, ({_costs(coder.epoch, values)}) AS asked", _cost(refinement)
         if refinement.far is not None:
-            true = f"({function}(refinement, epoch) <-> %(row)s::vector) ^ 2 - base"
+            true = f"({function}(refinement) <-> %(row)s::vector) ^ 2 - base"
             order = f"CASE WHEN get_byte(refinement, 0) = {FAR} THEN {true} ELSE {order} END"
-    columns = "code, refinement, epoch" if coder.bits else "refinement, epoch"
+    columns = "code, refinement" if coder.bits else "refinement"
     return f"""SELECT id, {function}({columns}) <-> %(row)s::vector AS distance
 FROM (
   SELECT id, {columns} FROM {source} WHERE epoch = {coder.epoch}
