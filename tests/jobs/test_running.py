@@ -30,7 +30,7 @@ for number in range(count):
     hits = found.search(queries[query : query + 1], 5, real=False)
     line = [query, found.counts, hits.ids[0].tolist(), hits.distances[0].tolist()]
     print(json.dumps(line), flush=True)
-    time.sleep(10 / count)
+    time.sleep(4 / count)
 """
 
 
@@ -79,7 +79,7 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
         for start in range(100, len(items), step):
             part = items[start : start + step]
             nats_server.publish(name, [json.dumps(one).encode() for one in part])
-            time.sleep(0.1)
+            time.sleep(0.04)
         answers.extend(map(json.loads, process.communicate()[0].splitlines()))
         assert process.returncode == 0
 
