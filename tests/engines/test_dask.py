@@ -127,6 +127,25 @@ def test_partitions_of_other_widths_are_named(cluster, files, mixture, tmp_path)
         engine.learn(cluster, where, learner)
 
 
+def test_a_merge_that_fails_leaves_nothing_behind_and_the_client_connected(
+    cluster, files, mixture, tmp_path
+):
+    where = files(mixture(1200), 12)
+    np.save(tmp_path / "parts/part010.npy", np.ones((10, 5)))
+    learner = sb.ssbc(mixture(40), 8, epochs="never")
+    for _ in range(12):  # the next one was refused every second time
+        with pytest.raises(InputError, match="partition 10 "):
+            engine.learn(cluster, where, learner)
+
+    def left(dask_scheduler):
+        return len(dask_scheduler.tasks)
+
+    end = time.monotonic() + 20
+    while cluster.run_on_scheduler(left) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert cluster.run_on_scheduler(left) == 0
+
+
 def test_rows_that_are_here_need_no_cluster(cluster, mixture):
     with pytest.raises(InputError, match="source is a ndarray"):
         engine.learn(cluster, mixture(10), SETTINGS)

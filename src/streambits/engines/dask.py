@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 import streambits
 from streambits.engines import job, run
@@ -81,7 +82,7 @@ class DaskEngine:
         self, work: Callable[[Any, Any], Any], items: Sequence[Any], shared: Any, on_done: OnDone
     ) -> list[Any]:
         """What `work` makes of each item, in their order."""
-        with self._errors(items), self._started(work, items, shared) as futures:
+        with self._errors(items), self._started(work, items, shared) as (futures, _):
             found: dict[int, Any] = {}
             places = {future.key: number for number, future in enumerate(futures)}
             for future in self._completed(futures):
@@ -93,11 +94,17 @@ class DaskEngine:
         self, work: Callable[[Any, Any], bytes], items: Sequence[Any], shared: Any, on_done: OnDone
     ) -> bytes:
         """What `work` makes of all items, merged on the workers in the order of `merge_order`."""
-        with self._errors(items), self._started(work, items, shared) as futures:
+        with self._errors(items), self._started(work, items, shared) as (futures, held):
             nodes, name = dict(enumerate(futures)), f"streambits-merge-{uuid4().hex}"
             for left, right, stop in merge_order(len(items)):
-                pair, key = (nodes[left], nodes.pop(right)), (name, left, stop)
-                nodes[left] = self._client.submit(merge_bytes, *pair, key=key, priority=SOON)
+                nodes[left] = self._client.submit(
+                    merge_bytes,
+                    nodes[left],
+                    nodes.pop(right),
+                    key=(name, left, stop),
+                    priority=SOON,
+                )
+                held.add(nodes[left])
             whole = nodes.pop(0)
             for done, future in enumerate(self._completed(futures)):
                 future.result() if future.status != "finished" else None  # raises what it raised
@@ -109,8 +116,12 @@ class DaskEngine:
     @contextmanager
     def _started(
         self, work: Callable[[Any, Any], Any], items: Sequence[Any], shared: Any
-    ) -> Iterator[list[distributed.Future]]:
-        """Futures of all items; what is not done at the end is given up."""
+    ) -> Iterator[tuple[list[distributed.Future], WeakSet[distributed.Future]]]:
+        """Futures of all items, and the set of what is given up at a fault, if somebody holds it.
+
+        That is released, not cancelled: a scheduler drops a client that cancels a task on which one
+        depends that nobody holds, as merges in between are.
+        """
         name = f"streambits-{_name(work)}-{uuid4().hex}"
         # A task, not data that is scattered: if all that hold it die, it is computed again.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
@@ -119,11 +130,13 @@ class DaskEngine:
         futures = [
             self._submit(work, common, item, (name, number)) for number, item in enumerate(items)
         ]
+        held = WeakSet([common, *futures])
         try:
-            yield futures
+            yield futures, held
         except BaseException:
             with suppress(Exception):  # there may be nobody who could be told
-                self._client.cancel([common, *futures], force=True)
+                for future in held:
+                    future.release()
             raise
 
     def _submit(self, work: Any, common: Any, item: Any, key: tuple[str, int]) -> Any:
