@@ -7,7 +7,6 @@ length over that of distances, in turns, one thread; candidates are the default,
 """
 
 import argparse
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from benchmarks.timer import figures, in_turns, machine
+from experiments.one_length import as_decoded
 from paper import datasets
 
 QUERIES, K, ROUNDS = 100, 10, 5
@@ -37,17 +37,13 @@ def main() -> None:
     print("|---|---|---:|---:|---:|")
     for name, settings in CODES.items():
         coder = sb.Settings(**settings).learner([rows[:5000]]).learn(rows).coder()
-        assert coder.refinement is not None
-        assert coder.refinement.length > 0
-        nowhere = replace(coder.refinement, length=0.0)
-        plain = sb.Coder(coder.features, coder.projection, coder.epoch, nowhere)
         index = sb.HammingIndex(coder.bits)
         index.add(coder.encode(held))
         for candidates in (None, "all") if coder.bits else ("all",):
             with threadpool_limits(1, user_api="blas"):
                 works = [
                     partial(index.search, one.queries(rows[:QUERIES] + 1), K, candidates=candidates)
-                    for one in (plain, coder)
+                    for one in (as_decoded(coder), coder)
                 ]
                 before, after = in_turns(*works, rounds=ROUNDS, repeats=1)
             cells = (figures(1000 * each.per(QUERIES).best) for each in (before, after))

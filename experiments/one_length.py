@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import streambits as sb
+from experiments.bytes import K, Task, learned, nearest, recall
 from paper import datasets
 
-QUERIES, K, BATCH = 500, 10, 1000
+QUERIES = 500
 CODES: dict[str, dict[str, Any]] = {
     "product, 8 bytes": {"method": "product", "refine": 8},
     "product, 16 bytes": {"method": "product", "refine": 16},
@@ -39,26 +40,22 @@ def tasks(files: list[Path]) -> Iterator[tuple[str, Rows]]:
         yield path.stem, rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
 
 
-def recalls(rows: Rows, queries: Rows, settings: sb.Settings) -> list[float]:
+def recalls(task: Task, settings: sb.Settings) -> list[float]:
     """As decoded, and at one length."""
-    learner = settings.learner([rows[:5000]])
-    for start in range(0, len(rows), BATCH):
-        learner.learn(rows[start : start + BATCH])
-    coder = learner.coder()
-    index = sb.HammingIndex(coder.bits)
-    index.add(coder.encode(rows))
+    coder, index = learned(settings, task)
+    true = nearest(task.queries.astype(np.float64), task.rows.astype(np.float64))
+    return [
+        recall(index.search(one.queries(task.queries), K, candidates="all").ids, true)
+        for one in (as_decoded(coder), coder)
+    ]
+
+
+def as_decoded(coder: sb.Coder) -> sb.Coder:
+    """The coder without the length that its rows have."""
     assert coder.refinement is not None
     assert coder.refinement.length > 0
-    nowhere = replace(coder.refinement, length=0.0)
-    plain = sb.Coder(coder.features, coder.projection, coder.epoch, nowhere)
-    exact = rows.astype(np.float64)
-    true = np.argsort(np.square(exact).sum(axis=1) - 2 * queries @ exact.T, axis=1)[:, :K]
-    found = []
-    for one in (plain, coder):
-        ids = index.search(one.queries(queries), K, candidates="all").ids
-        shared = [np.isin(mine, own).mean() for mine, own in zip(ids, true, strict=True)]
-        found.append(float(np.mean(shared)))
-    return found
+    plain = replace(coder.refinement, length=0.0)
+    return sb.Coder(coder.features, coder.projection, coder.epoch, plain)
 
 
 def main() -> None:
@@ -73,7 +70,8 @@ def main() -> None:
             for seed in range(options.seeds):
                 order = np.random.default_rng(seed).permutation(len(rows))
                 asked, held = rows[order[:QUERIES]], rows[order[QUERIES:]]
-                each.append(recalls(held, asked, sb.Settings(seed=seed, **settings)))
+                task = Task(held, held, asked, seed)
+                each.append(recalls(task, sb.Settings(seed=seed, **settings)))
             before, after = np.mean(each, axis=0)
             gained = f"{after - before:+.3f}"
             print(f"| {name} | {code} | {before:.3f} | {after:.3f} | {gained} |", flush=True)
