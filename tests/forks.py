@@ -13,7 +13,7 @@ import traceback
 from contextlib import contextmanager
 
 WARM = """
-import contextlib, gc, io, tempfile, warnings
+import contextlib, gc, io, sys, tempfile, traceback, warnings
 import numpy, pyarrow, pyarrow.parquet, scipy.linalg, scipy.optimize, typer.main
 import streambits.cli.app as cli
 
@@ -30,13 +30,27 @@ def warm():
     gc.collect()
     gc.freeze()
 
+def ended(arguments):  # the exit status of a command
+    sys.argv = ["streambits", *arguments]
+    try:
+        cli.main()
+        return 0
+    except SystemExit as end:
+        return end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 70
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
 warm()
 """
 
 SERVER = (
     WARM
     + """
-import json, os, socket, sys
+import json, os, socket
 
 def work(link):
     job, files, *_ = socket.recv_fds(link, 1 << 20, 3)
@@ -47,18 +61,8 @@ def work(link):
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["variables"])
-    sys.argv = job["arguments"]
-    code = 70
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        link.send(str(code).encode())
-        os._exit(0)
+    link.send(str(ended(job["arguments"])).encode())
+    os._exit(0)
 
 listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listening.bind(sys.argv[1])
@@ -80,7 +84,7 @@ CLIENT = """#!{python} -SE
 import json, os, socket, sys
 link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 link.connect({place!r})
-job = {{"arguments": sys.argv, "folder": os.getcwd(), "variables": dict(os.environ)}}
+job = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "variables": dict(os.environ)}}
 socket.send_fds(link, [json.dumps(job).encode()], [0, 1, 2])
 sys.exit(int(link.recv(20) or 137))
 """

@@ -19,7 +19,7 @@ from streambits.jobs.folder import JobFolder
 LOADED = (
     WARM
     + """
-import json, os, select, signal, sys, time
+import json, os, select, signal, time
 import streambits.jobs.reader
 import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
 from streambits.io import rows as sources
@@ -41,16 +41,7 @@ def work(job):
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
     os.dup2(out, 2)
-    sys.argv = ["streambits", *job["arguments"]]
-    code = 70
-    try:
-        cli.main()
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    os._exit(ended(job["arguments"]))
 """
 )
 FORKS = (

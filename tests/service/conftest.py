@@ -23,7 +23,7 @@ SMALL = ("--bits", "32", "--n-landmarks", "50", "--seed", "1")
 FORKS = (
     WARM
     + """
-import json, os, sys
+import json, os
 import streambits.service.server
 with contextlib.suppress(ImportError):
     import streambits.io.rows.nats
@@ -34,17 +34,7 @@ def work(job):
     os.dup2(out, 2)
     os.environ.update(job["variables"])
     streambits.service.server.IDLE = 2
-    sys.argv = ["streambits", *job["arguments"]]
-    code = 70
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    os._exit(ended(job["arguments"]))
 
 for line in sys.stdin:
     job = json.loads(line)
