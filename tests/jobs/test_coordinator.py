@@ -211,7 +211,7 @@ def test_two_coordinators_at_a_time_do_no_harm(rows, wanted, tmp_path, content):
     assert content(group.folder.path) == wanted
 
 
-@pytest.mark.parametrize("more", [{}, {"refine": 2, "bits": 4}, {"method": "osh"}])
+@pytest.mark.parametrize("more", [{}, {"refine": 2, "bits": 4}, {"method": "itq"}])
 def test_the_model_has_learned_every_row_once(rows, more, tmp_path):
     group = Group(tmp_path / "job", rows, epochs="never", **more).alone()
     learner = sb.load(group.folder.model_file)

@@ -5,9 +5,9 @@ from scipy.spatial.distance import pdist, squareform
 from paper import measure as module
 from paper.contestants import CONTESTANTS
 from paper.measure import Board, Cell, measure, paper_thresholds
+from paper.methods import METHODS
 from paper.report.tables import line
 from streambits.evaluation import truth
-from streambits.methods import METHODS
 
 RNG = np.random.default_rng(2)
 ROWS = (RNG.random((900, 16)) / np.arange(1, 17)).astype(np.float32)
