@@ -19,7 +19,7 @@ from streambits._files import make_folder
 from streambits._threads import Gate
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.epochs.detector import DriftMeasurement
-from streambits.errors import InputError, ReachWarning, StorageError
+from streambits.errors import InputError, LandmarkWarning, ReachWarning, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
@@ -86,7 +86,8 @@ class StreamIndex:
     Notes
     -----
     No landmarks are to be chosen: the first `settings.gathered` rows wait until there are enough,
-    and are searched by true distances meanwhile.
+    and are searched by true distances meanwhile. Where they are too few distinct ones for a coder,
+    they wait on, with one `LandmarkWarning`, and `blocked` says why.
 
     `StreamIndex.open` opens one in a folder. There, every call that has returned survives whatever
     ends the process: changes are in a journal before they are applied, and now and then all is
@@ -127,6 +128,8 @@ class StreamIndex:
         """Hold nothing."""
         settings = self.settings
         self._waiting: dict[Any, NDArray[Any]] = {}
+        self._due = settings.gathered  # rows that wait, from which a coder is fitted
+        self._blocked: str | None = None
         self._online: OnlineEncoder | None = None
         self.coders = CoderSet(seed=settings.seed)
         self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
@@ -219,7 +222,8 @@ class StreamIndex:
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, name, held[name])
-        self._next = held["next"]
+        self._next, self._blocked = held["next"], held.get("blocked")
+        self._due = held.get("due", self._due)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -318,7 +322,15 @@ class StreamIndex:
             if named is None:
                 named = np.arange(self._next, self._next + len(checked), dtype=np.int64)
             self._check_ids(named)
+            before = self._blocked
             self._commit(Record("add", named, np.ascontiguousarray(checked), note))
+            if self._blocked is not None and before is None:
+                warnings.warn(
+                    f"{self._blocked}; they are searched by true distances until there are "
+                    f"enough distinct rows",
+                    LandmarkWarning,
+                    stacklevel=2,
+                )
 
     def remove(self, ids: Any, *, note: Any = None) -> int:
         """Remove rows.
@@ -451,26 +463,59 @@ class StreamIndex:
 
     def _wait(self, ids: Ids, rows: NDArray[Any]) -> int:
         """Let rows wait for landmarks; returns how many do, before the stream begins."""
-        waiting, names = dict(self._waiting), ids.tolist()
-        wanted, done = self.settings.gathered, 0
-        while done < len(names) and len(waiting) < wanted:
-            waiting[names[done]] = rows[done]
-            done += 1
-        if len(waiting) < wanted:
+        names, copied, done = ids.tolist(), rows.copy(), 0
+        while done < len(names) and self._online is None:
+            start, more = done, dict[Any, NDArray[Any]]()
+            room = self._due - len(self._waiting)
+            while done < len(names) and room > 0:
+                room -= names[done] not in self._waiting and names[done] not in more
+                more[names[done]] = copied[done]
+                done += 1
             with self._gate.changing():
-                self._waiting = waiting
-                self._keep(ids, rows)
-            return done
-        held = _named(list(waiting), ids)
-        batch = RowBatch(held, np.stack(list(waiting.values())))
-        online, found = OnlineEncoder.start(self.settings, [batch])
-        codes = Codes.concat([part.codes for part in found])
-        with self._all_or_closed(), self._gate.changing():
-            self.coders.record(online.coder, batch.rows, codes)
-            self.codes.upsert(codes, held)
-            self._keep(ids[:done], rows[:done])
-            self._waiting, self._online = {}, online
+                self._waiting.update(more)
+                self._keep(ids[start:done], rows[start:done])
+            if len(self._waiting) >= self._due:
+                self._start(ids)
         return done
+
+    def _start(self, like: Ids) -> None:
+        """Fit the first coder to the rows that wait, or let them wait on where that fails."""
+        ids, rows = _named(list(self._waiting), like), np.stack(list(self._waiting.values()))
+        try:
+            online, pieces = self._fitted(ids, rows)
+        except InputError as error:
+            self._blocked = f"{len(ids):,} rows wait, and no coder can be fitted to them: {error}"
+            self._due = len(ids) + max(self.settings.gathered, len(ids) // 4)
+            return
+        with self._all_or_closed(), self._gate.changing():
+            for coder, places, codes in pieces:
+                self.coders.record(coder, rows[places], codes)
+                self.codes.upsert(codes, ids[places])
+            self._waiting, self._online, self._blocked = {}, online, None
+
+    def _fitted(self, ids: Ids, rows: NDArray[Any]) -> "tuple[OnlineEncoder, list[_Piece]]":
+        """The encoder of a stream that begins with rows, and their codes.
+
+        Where the first rows have too few distinct ones among them for landmarks, it begins with
+        the distinct ones.
+        """
+        places = np.arange(len(ids))
+        try:
+            return self._begun(ids, rows, places)
+        except InputError:
+            firsts = {row.tobytes(): place for place, row in zip(places[::-1], rows[::-1])}
+            if not self.settings.n_landmarks <= len(firsts) < len(ids):
+                raise
+            return self._begun(ids, rows, np.sort(np.fromiter(firsts.values(), np.intp)))
+
+    def _begun(
+        self, ids: Ids, rows: NDArray[Any], places: NDArray[np.intp]
+    ) -> "tuple[OnlineEncoder, list[_Piece]]":
+        count = min(len(places), self.settings.gathered)
+        first, rest = places[:count], np.setdiff1d(np.arange(len(ids)), places[:count])
+        online, found = OnlineEncoder.start(self.settings, [RowBatch(ids[first], rows[first])])
+        codes = Codes.concat([part.codes for part in found])
+        return online, [(online.coder, first, codes), *_pieces(online, rows, rest)]
 
     def _learn(self, ids: Ids, rows: NDArray[Any]) -> None:
         """Encode rows, learn them, and make their codes seen."""
@@ -486,17 +531,11 @@ class StreamIndex:
     def _encode(self, ids: Ids, rows: NDArray[Any]) -> None:
         online = self._online
         assert online is not None
-        pieces: list[tuple[Coder, NDArray[Any], Codes]] = []
-        coder, start = online.coder, 0
-        for codes in online.encode(rows):
-            pieces.append((coder, rows[start : start + len(codes)], codes))
-            coder, start = online.coder, start + len(codes)
+        pieces = _pieces(online, rows, np.arange(len(rows)))
         with self._gate.changing():
-            start = 0
-            for coder, some, codes in pieces:
-                self.coders.record(coder, some, codes)
-                self.codes.upsert(codes, ids[start : start + len(codes)])
-                start += len(codes)
+            for coder, places, codes in pieces:
+                self.coders.record(coder, rows[places], codes)
+                self.codes.upsert(codes, ids[places])
             self._keep(ids, rows)
             self._retire()
 
@@ -693,6 +732,15 @@ class StreamIndex:
     def waiting(self) -> int:
         """Rows that wait for landmarks."""
         return len(self._waiting)
+
+    @property
+    def blocked(self) -> str | None:
+        """Why no coder could be fitted to the rows that wait, or None if nothing is wrong.
+
+        Such rows wait on, and are searched by true distances, until there are enough distinct ones.
+        """
+        self._follow()
+        return self._blocked
 
     @property
     def learner(self) -> Learner | None:
@@ -907,6 +955,8 @@ class StreamIndex:
             "removed": self.removed,
             "note": self.note,
             "next": self._next,
+            "blocked": self._blocked,
+            "due": self._due,
             "waiting_ids": _ids_state(ids),
             "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
             "started": self._online is not None,
@@ -914,6 +964,19 @@ class StreamIndex:
             "rows": None if rows is None else rows.state(),
             "sample": None if self._sample is None else self._sample.state(),
         }
+
+
+_Piece = tuple[Coder, NDArray[np.intp], Codes]  # a coder, places of rows, and their codes
+
+
+def _pieces(online: OnlineEncoder, rows: NDArray[Any], places: NDArray[np.intp]) -> list[_Piece]:
+    """Encode and learn the rows at places."""
+    found: list[_Piece] = []
+    coder = online.coder
+    for codes in online.encode(rows[places]) if len(places) else ():
+        found.append((coder, places[: len(codes)], codes))
+        coder, places = online.coder, places[len(codes) :]
+    return found
 
 
 class _Held:
