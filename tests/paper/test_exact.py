@@ -76,13 +76,6 @@ def test_exact_r_is_exact_d_rotated(points):
     np.testing.assert_array_equal(coder.encode(points).unpack(), exact_r > 0)
 
 
-def test_rotation_is_random(points):
-    """Another seed, another rotation; the same seed, the same codes."""
-    codes = [rivals.exact_r(points, BITS, seed=s).coder().encode(points) for s in (0, 0, 1)]
-    assert codes[0] == codes[1]
-    assert codes[0] != codes[2]
-
-
 def test_exact_methods_refuse_what_does_not_fit(points, monkeypatch):
     """'in order to load the whole n by n weight matrix in RAM': the bytes are said beforehand."""
     monkeypatch.setattr(kernel, "EXACT_BYTES", 4 * 8 * 120**2 - 1)

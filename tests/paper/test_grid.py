@@ -89,8 +89,12 @@ def test_a_bad_grid_is_told_in_one_sentence(read, old, new, complaint):
 
 
 def test_what_is_no_grid(read, tmp_path):
-    with pytest.raises(StorageError, match="is not TOML"):
-        read("cells = [")
+    for content in ("cells = [", f"a = {'[' * 100_000}", f"queries = {'9' * 10_000}"):
+        with pytest.raises(StorageError, match="is not TOML"):
+            read(content)
+    for content in ("cells = 5", "cells = [5]", "theory = 5"):
+        with pytest.raises(InputError, match="as tables"):
+            read(content)
     with pytest.raises(StorageError, match="does not exist"):
         read_grid(tmp_path / "none.toml")
     with pytest.raises(StorageError, match="cannot be read"):

@@ -21,14 +21,6 @@ def test_lsh_agrees_by_the_angle():
     np.testing.assert_allclose(agree, 1 - angles / np.pi, atol=0.02)  # five standard deviations
 
 
-def test_lsh_is_independent_of_the_data():
-    """'LSH is a data independent method': the stream changes nothing."""
-    rows = np.random.default_rng(0).random((5000, 6))
-    learner = rivals.lsh(rows[:50], 24)
-    before = learner.coder().encode(rows)
-    assert learner.learn(rows).coder().encode(rows) == before
-
-
 def test_itq_never_raises_the_quantisation_loss():
     """'they alternatively minimize Q(B, R) = ||B - V R||_F^2': no step makes it worse."""
     projected = np.random.default_rng(0).standard_normal((500, 12)) * np.logspace(0, -1, 12)
