@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from streambits.errors import InputError
 from streambits.index import HammingIndex
 from streambits.methods import choose, linear, ssbc
 from streambits.methods.choose import Choice, choose_features
@@ -132,32 +131,3 @@ def test_more_bits_than_columns_need_a_kernel():
     choice = choose_features(decaying(2000, columns=20), 21)
     assert choice.method == "ssbc"
     assert "20 bits" in choice.reason
-
-
-def test_dependent_columns_are_not_directions():
-    half = decaying(1000, columns=20)
-    choice = choose_features(np.hstack([half, half]), 30, n_landmarks=100)
-    assert choice.method == "ssbc"
-    assert "fewer than 30 linear directions" in choice.reason
-
-
-def test_landmarks_without_distances_leave_linear_features():
-    rows = np.repeat(decaying(8, columns=6), 200, axis=0)
-    choice = choose_features(rows, 4)
-    assert choice.method == "linear"
-    assert "no kernel features" in choice.reason
-    linear(rows, 4).learn(rows).coder()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "word"),
-    [
-        ({"bits": 0}, "bits"),
-        ({"n_landmarks": 0}, "n_landmarks"),
-        ({"refine": -1}, "refine"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_settings_out_of_their_limits(wrong, word):
-    with pytest.raises(InputError, match=word):
-        choose_features(decaying(300), **wrong)

@@ -157,18 +157,6 @@ def test_the_table_for_a_readme(written):
     assert found.picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_cells_that_have_not_run_are_counted(written, tmp_path):
-    grid, _, _ = written
-    runs.make(tmp_path)
-    runs.write_result(
-        runs.file_of(tmp_path, grid.cells[0], QUERIES),
-        {"cell": grid.cells[0]._asdict(), "figures": made_up(grid.cells[0])},
-    )
-    found = report.write(grid, tmp_path, tmp_path)
-    text = text_of(Page(found.page.read_text()))
-    assert f"{len(grid.cells) - 1} of {len(grid.cells)} cells : not run yet." in text
-
-
 # Real cells
 
 

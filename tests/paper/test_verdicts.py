@@ -50,12 +50,6 @@ def test_a_condition_is_the_largest_part_that_can_be_named(worse, part):
     assert judge(grid) == Verdict(PARTLY, f"only {part}")
 
 
-def test_less_than_half_is_no_condition():
-    grid = [one(0.1 if data == "A" else -0.1, data=data) for data in "ABC"]
-    assert judge(grid) == Verdict(FAILS)
-    assert judge(grid[:2]) == Verdict(PARTLY, "only on A")
-
-
 def test_wins_in_no_part_of_their_own_are_no_condition():
     grid = [
         one(0.1 if (data == "A") != (rival == "LSH") else -0.1, data=data, rival=rival)

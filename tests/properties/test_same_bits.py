@@ -136,19 +136,6 @@ def test_rows_within_rounding_of_a_threshold_have_that_code_in_another_library(
     assert there == coder.encode(edge)
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    count=st.integers(1, 200),
-    scale=st.sampled_from([1e-3, 1.0, 1e3]),
-)
-def test_a_row_alone_and_in_any_company_has_one_code(seed, count, scale, train, rows):
-    coder = sb.ssbc(train, 12).coder()
-    company = (np.random.default_rng(seed).standard_normal((count, 8)) * scale).astype(np.float32)
-    codes = coder.encode(np.concatenate([company, rows[:5], company]), warn=False)
-    assert codes[count : count + 5] == coder.encode(rows[:5])
-    assert codes[0] == coder.encode(company[:1], warn=False)
-
-
 SCRIPT = """
 import hashlib, numpy as np, streambits as sb
 rng = np.random.default_rng(0)

@@ -76,12 +76,6 @@ def one_sentence(error):
     return "\n" not in text and ". " not in text
 
 
-def test_what_the_site_does_not_have_is_one_sentence(site, tmp_path):
-    with pytest.raises(InputError, match=r"cannot be downloaded from \S+ \(Not Found\)") as error:
-        download(Remote("gone.txt", site.url("gone.txt")), tmp_path, said())
-    assert one_sentence(error)
-
-
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "ftp://127.0.0.1:9/x", "nonsense://x"])
 def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch, url):
     monkeypatch.setenv("no_proxy", "*")

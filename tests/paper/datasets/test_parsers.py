@@ -71,12 +71,6 @@ def test_a_bad_line_is_named(tmp_path, old, new, complaint):
         parse(parsers.covtype, tmp_path, "covtype.data.gz")
 
 
-def test_what_is_no_gzip_file_is_named(tmp_path):
-    (tmp_path / "covtype.data.gz").write_bytes(b"<html>Sorry</html>")
-    with pytest.raises(StorageError, match=r"covtype.data.gz is cut off, damaged"):
-        parse(parsers.covtype, tmp_path, "covtype.data.gz")
-
-
 # CBM: 18 numbers in fields of 16 characters
 
 CBM = RNG.random((12, 18)) * 1000
@@ -262,19 +256,3 @@ def test_sift(tmp_path):
         assert rows.dtype == np.float32
         np.testing.assert_array_equal(rows, VECTORS)
         assert labels is None
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (fvecs(VECTORS)[:-4], "siftsmall_base.fvecs is cut off"),
-        (b"", "siftsmall_base.fvecs is cut off"),
-        (fvecs(VECTORS[:, :100]), "its vectors have not 128 numbers"),
-        (fvecs(VECTORS[:1]) + struct.pack("<i", 4) + bytes(512), "vector 2: it has not 128"),
-    ],
-    ids=["short", "empty", "narrow", "other width"],
-)
-def test_sift_names_a_bad_file(tmp_path, content, complaint):
-    unpack(tmp_path, SIFT | {"siftsmall/siftsmall_base.fvecs": content})
-    with pytest.raises(StorageError, match=complaint):
-        parse(parsers.sift, tmp_path, "siftsmall")
