@@ -9,6 +9,7 @@ from streambits import StreamIndex
 from streambits.errors import InputError, StorageError
 from streambits.model.batches import Removals, RowBatch
 from streambits.service.live import BusyError, Query, Service, UnavailableError, changes_of
+from streambits.service.panels import health
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 8)).astype(np.float32)
 
@@ -44,6 +45,37 @@ def test_one_that_is_refused_does_not_harm_its_neighbours(index):
         with pytest.raises(InputError):
             bad.result(20)
         assert sorted(i for i in range(6) if i in index) == [1, 2, 4]
+
+
+def test_what_was_cancelled_is_not_done_and_ends_nothing(index):
+    service = Service(index)
+    first, cancelled = (service.add(np.array([i]), ROWS[i : i + 1]) for i in (1, 2))
+    asked, called_off = (service.search(Query(ROWS[:1], 1)) for _ in range(2))
+    assert cancelled.cancel()
+    assert called_off.cancel()
+    with service:
+        assert first.result(20) == service.add(np.array([3]), ROWS[3:4]).result(20) == 1
+        assert len(asked.result(20)) == 1
+        assert service.search(Query(ROWS[1:2], 1)).result(20).ids.tolist() == [[1]]
+        assert service.ready
+        assert [i in index for i in (1, 2, 3)] == [True, False, True]
+
+
+def test_a_writer_that_fails_answers_all_who_wait_and_says_so(index, monkeypatch):
+    service = Service(index)
+    monkeypatch.setattr(service, "_committed", lambda _: 1 / 0)
+    waiting = [service.add(np.array([i]), ROWS[i : i + 1]) for i in range(3)]
+    waiting.append(service.renew())
+    with service:
+        for one in waiting:
+            with pytest.raises(StorageError, match="'streambits write' has failed: ZeroDivision"):
+                one.result(20)
+        assert not service.alive
+        assert not service.ready
+        assert "has failed: ZeroDivisionError" in health(service)[1]
+        for call in (service.renew, lambda: service.search(Query(ROWS[:1], 1))):
+            with pytest.raises(StorageError, match="start the service again"):
+                call()
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(index):

@@ -322,6 +322,9 @@ class _Promised:
         self.loop, self._answers = loop, answers
         self.future: asyncio.Future[Hits] = loop.create_future()
 
+    def set_running_or_notify_cancel(self) -> bool:
+        return not self.future.cancelled()
+
     def set_result(self, result: Hits) -> None:
         self._answers.put(self, result)
 
@@ -502,13 +505,12 @@ class _Endpoints:
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def healthz(self) -> Response:
-        """Whether the process answers."""
-        return _json({"alive": True})
+        """Whether the process works; if not, it must be started again."""
+        return _state("alive", self.service.alive, self.service)
 
     async def readyz(self) -> Response:
         """Whether changes and searches are answered."""
-        ready = self.service.ready
-        return _json({"ready": ready}, 200 if ready else 503)
+        return _state("ready", self.service.ready, self.service)
 
     async def events(self, request: Request) -> Response:
         """Commits, epochs, alarms and trouble of the source, as server-sent events."""
@@ -721,6 +723,12 @@ def _options(text: bytes) -> bodies.Options:
 def _json(value: Any, status: int = 200) -> Response:
     headers = {"Cache-Control": "no-store"}
     return Response(bodies.to_json(value), status, headers, bodies.JSON)
+
+
+def _state(name: str, good: bool, service: Service) -> Response:
+    """Whether the service is alive, or ready; and if not, why."""
+    why = {} if good else {"reason": panels.health(service)[1]}
+    return _json({name: good} | why, 200 if good else 503)
 
 
 def _saved(coder: Any) -> bytes:
