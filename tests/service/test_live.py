@@ -8,8 +8,8 @@ import pytest
 from streambits import StreamIndex
 from streambits.errors import InputError, StorageError
 from streambits.model.batches import Removals, RowBatch
+from streambits.service import panels
 from streambits.service.live import BusyError, Query, Service, UnavailableError, changes_of
-from streambits.service.panels import health
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 8)).astype(np.float32)
 
@@ -72,7 +72,7 @@ def test_a_writer_that_fails_answers_all_who_wait_and_says_so(index, monkeypatch
                 one.result(20)
         assert not service.alive
         assert not service.ready
-        assert "has failed: ZeroDivisionError" in health(service)[1]
+        assert "has failed: ZeroDivisionError" in panels.status(service)["sentence"]
         for call in (service.renew, lambda: service.search(Query(ROWS[:1], 1))):
             with pytest.raises(StorageError, match="start the service again"):
                 call()
