@@ -408,6 +408,7 @@ class StreamIndex:
 
     def _commit(self, record: Record) -> None:
         """Write a change to the journal, then apply it."""
+        record = record.behind(self.note)
         journal = None if self._folder is None else self._folder.journal
         if self._rows is not None and record.kind == "add":
             self._rows.write(record.rows)
@@ -435,7 +436,7 @@ class StreamIndex:
         else:
             raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
         if record.note is not None:
-            self.note = record.note
+            self.note = record.note_behind(self.note)
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
         start = 0

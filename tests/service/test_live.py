@@ -1,12 +1,14 @@
 """The writer thread: what it groups, what it refuses, and how it goes on after a source."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streambits import StreamIndex
 from streambits.errors import InputError, StorageError
+from streambits.io.rows import open_source
 from streambits.model.batches import Removals, RowBatch
 from streambits.service import panels
 from streambits.service.live import BusyError, Query, Service, UnavailableError, changes_of
@@ -161,6 +163,28 @@ def test_a_source_goes_on_where_the_journal_ends(tmp_path):
         assert found.note == {"source": {"stream": 1}, "offset": 3000}
         assert (found.seen, len(found)) == (3000, 2990)
         assert np.array_equal(found.search(ROWS[:50]).ids, whole.search(ROWS[:50]).ids)
+
+
+def test_the_journal_of_many_files_grows_with_their_number_alone(tmp_path):
+    (tmp_path / "rows").mkdir()
+    sizes = []
+    for count in (40, 80):  # the second time it goes on
+        for i in range(count - 40, count):
+            np.save(tmp_path / "rows" / f"{i:03}.npy", ROWS[i : i + 1])
+        index = StreamIndex.open(tmp_path / "index", bits=32, n_landmarks=50)
+        before = index.journal_bytes
+        with Service(index, source=open_source(tmp_path / "rows")) as service:
+            service._threads[-1].join(30)
+            assert (service.source_state, service.source_error) == ("ended", "")
+            sizes.append(index.journal_bytes - before)
+            names = [Path(one["path"]).name for one in index.note["evidence"]]
+            assert names == [f"{i:03}.npy" for i in range(count)]
+    assert sizes[1] < 1.1 * sizes[0]
+    np.save(tmp_path / "rows" / "007.npy", ROWS[:3])
+    index = StreamIndex.open(tmp_path / "index")
+    with Service(index, source=open_source(tmp_path / "rows")) as service:
+        service._threads[-1].join(30)
+        assert "007.npy" in service.source_error
 
 
 def test_another_source_is_refused_and_the_service_goes_on(tmp_path):
