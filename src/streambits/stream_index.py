@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits import storage
-from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, blocks, to_numpy
+from streambits._arrays import (
+    TEXT,
+    Array,
+    Ids,
+    as_count,
+    as_ids,
+    as_rows,
+    blocks,
+    column_names,
+    to_numpy,
+)
 from streambits._files import make_folder
 from streambits._threads import Gate
 from streambits.epochs.coder_set import AUTO, CoderSet
@@ -131,6 +141,7 @@ class StreamIndex:
         self.coders = CoderSet(seed=settings.seed)
         self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
         self.columns: int | None = None
+        self.names: tuple[str, ...] | None = None  # of the columns, where frames came
         self.note: Any = None
         self.seen = self.removed = 0
         self._next = 0
@@ -219,7 +230,8 @@ class StreamIndex:
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, name, held[name])
-        self._next = held["next"]
+        self._next, names = held["next"], held["names"]
+        self.names = None if names is None else tuple(names)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -294,6 +306,8 @@ class StreamIndex:
         Parameters
         ----------
         rows : array of shape (n, d)
+            Or a data frame: the names of its columns are kept, and other frames must have them in
+            the same order, in queries too.
         ids : array of shape (n,), optional
             Whole numbers or texts, of one kind in an index; of an id that comes twice, the last
             row counts. Without them, 0, 1, 2, ... in the order in which rows come.
@@ -315,10 +329,11 @@ class StreamIndex:
         with self._writing():
             if self.columns is not None:
                 checked = to_numpy(as_rows(checked, width=self.columns))
+            names = self._checked_names(rows, "rows")
             if named is None:
                 named = np.arange(self._next, self._next + len(checked), dtype=np.int64)
             self._check_ids(named)
-            self._commit(Record("add", named, np.ascontiguousarray(checked), note))
+            self._commit(Record("add", named, np.ascontiguousarray(checked), note, names))
 
     def remove(self, ids: Any, *, note: Any = None) -> int:
         """Remove rows.
@@ -437,6 +452,7 @@ class StreamIndex:
             raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
         if record.note is not None:
             self.note = record.note_behind(self.note)
+        self.names = record.names or self.names
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
         start = 0
@@ -568,6 +584,26 @@ class StreamIndex:
             raise InputError(f"there are {len(named)} ids for {count} rows: pass one id per row")
         return named
 
+    def _checked_names(self, rows: Any, name: str) -> tuple[str, ...] | None:
+        """Names of the columns of a frame, if they are new; others than those before are refused.
+
+        Rows without names are taken as they are.
+        """
+        names = column_names(rows)
+        if names is None or names == self.names:
+            return None
+        if self.names is not None:
+            missing = [one for one in self.names if one not in names]
+            other = [one for one in names if one not in self.names]
+            what = "are in another order than"
+            if missing or other:
+                what = f"lack {missing[0]!r} of" if missing else f"have {other[0]!r} beside"
+            raise InputError(
+                f"the columns of {name} {what} those of this index, {', '.join(self.names)[:200]}: "
+                f"pass {name}[list(index.names)]"
+            )
+        return names
+
     def _check_ids(self, ids: Ids) -> None:
         """Refuse ids of another kind than those that are here, and texts of one hash."""
         held = next(iter(self._waiting), None)
@@ -630,6 +666,7 @@ class StreamIndex:
         with self._gate.reading():
             self._check_whole()
             asked = as_rows(rows, width=self.columns, name="queries")
+            self._checked_names(rows, "queries")
             if self._online is None:
                 return self._search_waiting(asked, k, allow, metric)
             options: dict[str, Any] = {"allow": allow, "candidates": candidates, "metric": metric}
@@ -688,6 +725,7 @@ class StreamIndex:
         with self._gate.reading():
             if self._online is None:
                 raise InputError(f"there is no coder yet: {len(self)} rows wait for landmarks")
+            self._checked_names(rows, "rows")
             return self._online.coder.encode(rows)
 
     @property
@@ -904,6 +942,7 @@ class StreamIndex:
             "settings": self.settings.plain(),
             "keep_rows": self.keep_rows,
             "columns": self.columns,
+            "names": self.names,
             "seen": self.seen,
             "removed": self.removed,
             "note": self.note,
@@ -924,11 +963,12 @@ class _Held:
         self.held = held
 
     def state(self) -> dict[str, Any]:
-        return self.held | {"note": json.dumps(self.held["note"])}
+        return self.held | {name: json.dumps(self.held[name]) for name in ("note", "names")}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state | {"note": json.loads(state["note"])})
+        texts = {name: json.loads(state.get(name, "null")) for name in ("note", "names")}
+        return cls(state | texts)
 
 
 storage.register(_Held, model=True)
