@@ -660,6 +660,12 @@ class StreamIndex:
         -------
         Hits
             While rows wait for landmarks, by true distances.
+
+        Notes
+        -----
+        Answers are ranked by codes. A row that is in the index, and is searched for, is mostly but
+        not always the first hit, least of all where it was encoded in an epoch that does not suit
+        it; `rerank` puts it first if it is among those that are ranked again.
         """
         self._follow()
         k = as_count(k, "k")
