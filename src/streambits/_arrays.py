@@ -63,6 +63,7 @@ __all__ = [
     "double",
     "is_array_api_obj",
     "is_numpy_array",
+    "is_rows",
     "move",
     "moved",
     "nbytes",
@@ -163,6 +164,11 @@ def column_names(values: Any) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if all(isinstance(one, str) for one in names) else None
 
 
+def is_rows(values: Any) -> bool:
+    """Whether something is one array of rows, or a frame, and not an iterable of such."""
+    return getattr(values, "ndim", None) == 2 or column_names(values) is not None
+
+
 def _check_names(values: object, name: str) -> None:
     """Refuse a frame with a column that by its name is not a coordinate."""
     for column in column_names(values) or ():
@@ -175,7 +181,7 @@ def _check_names(values: object, name: str) -> None:
 
 def check_not_masked(values: object, name: str) -> None:
     """Refuse a masked array in which something is masked."""
-    if not np.ma.is_masked(values):
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
         return
     place = ", ".join(str(int(where[0])) for where in np.nonzero(np.ma.getmaskarray(values)))
     raise InputError(f"{name}[{place}] is masked: drop or fill such rows")

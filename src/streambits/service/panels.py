@@ -202,11 +202,12 @@ def spectrum_document(service: Service) -> Facts:
         raise _waits(service)
     sketch = learner.sketch
     energies = spectrum(learner)
-    energy = sketch.weight * sum(energies)
+    energy, certificate = sketch.weight * sum(energies), learner.certificate
+    share = None if certificate is None or not energy else certificate / energy
     return {
         "energies": energies,
         "bits": learner.bits,
-        "certificate": _number(learner.certificate / energy) if energy else None,
+        "certificate": _number(share),
         "rows": learner.seen,
     }
 
