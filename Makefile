@@ -1,7 +1,7 @@
-# Two commands do everything: `make demo` and `make test`; `make serve` keeps the service of the demo
-# running; `make docs` builds the documentation site; `make test-lowest` tries every verb with
-# the lowest versions of the core dependencies, and nothing else, installed; `make test-wheel` does
-# the same with the wheel that `make wheel` builds, and the newest versions that are pinned.
+# Two commands do everything: `make demo` and `make test`. `make test-all` runs the slow tests too, in
+# their long versions; `make test-lowest` tries every verb with the lowest versions of the core
+# dependencies, and nothing else, installed; `make test-wheel` does the same with the wheel that
+# `make wheel` builds. `make serve` keeps the service of the demo running; `make docs` builds the site.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,7 @@ CLEAN := .venv-wheel
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve test test-lowest docs wheel test-wheel format bench experiments paper clean
+.PHONY: demo serve test test-all checks test-lowest docs wheel test-wheel format bench experiments paper clean
 
 demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
@@ -21,12 +21,17 @@ demo: $(VENV)/serve.installed
 serve: $(VENV)/serve.installed
 	$(BIN)/streambits serve build/example-index --example --refine 8 --keep-rows
 
-test: $(VENV)/dev.installed
+test: checks
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: checks
+	STREAMBITS_SLOW=1 $(BIN)/pytest -n 2
+
+checks: $(VENV)/dev.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
 
 test-lowest:
 	$(PYTHON) -m venv --clear $(LOWEST)

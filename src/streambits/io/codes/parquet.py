@@ -25,7 +25,7 @@ from streambits._digests import Digest
 from streambits._files import replacing
 from streambits.errors import ChangedError, InputError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import REMOVED, Appending, CodeColumns, Swap, live_rows
+from streambits.io.codes._append import REMOVED, Appending, CodeColumns, Swap
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES
 
@@ -166,55 +166,6 @@ def write_codes(
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
     _write(chain([first], columns), _Layout(bits, refine, first.ids.dtype.kind == "T"), path)
-
-
-def part_file(folder: Path, number: int, lane: int) -> Path:
-    """The file of the codes that one lane of a group has made in one round, in stream order."""
-    return folder / f"part-{number:08d}-{lane:05d}.parquet"
-
-
-def write_part(
-    columns: list[CodeColumns], bits: int, path: Path, *, refine: int, keep: tuple[str, ...]
-) -> CodeColumns:
-    """Write codes and marks of removals to one file; no rows, no file. Returns what was written."""
-    rows = CodeColumns.concat([CodeColumns.empty(bits, refine, len(keep)), *columns])
-    if len(rows.ids):
-        layout = _Layout(bits, refine, rows.ids.dtype.kind == "T", check_names(keep))
-        _write(rows.runs(), layout, path)
-    return rows
-
-
-def settle_parts(folder: Path, bits: int, *, refine: int, keep: tuple[str, ...]) -> None:
-    """Leave one row of each id that is live, and no marks, in files of a group.
-
-    A file is rewritten after those before it: so whoever reads meanwhile, and wherever this is
-    killed, an id has its last code, and none once it was removed. Memory: all ids and epochs.
-    """
-    files = sorted(folder.glob(PARTS))
-    keys = [_keys_of(file) for file in files]
-    if not keys:
-        return
-    kept = live_rows(concat_ids(ids for ids, _ in keys), np.concatenate([e for _, e in keys]))
-    start = 0
-    for file, (ids, _) in zip(files, keys, strict=True):
-        some = kept[start : start + len(ids)]
-        start += len(ids)
-        if some.all():
-            continue
-        if not some.any():
-            file.unlink()
-            continue
-        layout = _Layout(bits, refine, ids.dtype.kind == "T", keep)
-        rows = CodeColumns.concat(list(_read_columns(file, layout))).select(some)
-        _write(rows.runs(), layout, file)
-
-
-def _keys_of(path: Path) -> tuple[Ids, NDArray[np.int32]]:
-    held = list(_read_columns(path))
-    epochs = [columns.epochs for columns in held]
-    return concat_ids(columns.ids for columns in held), np.concatenate(
-        [np.zeros(0, np.int32), *epochs]
-    )
 
 
 def _write(columns: Iterable[CodeColumns], layout: "_Layout", path: str | Path) -> None:
