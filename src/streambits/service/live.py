@@ -748,5 +748,4 @@ def _part(hits: Hits, start: int, end: int) -> Hits:
     if start == 0 and end == len(hits.ids):
         return hits
     reads = None if hits.reads is None else hits.reads[start:end]
-    certain = None if hits.certain is None else hits.certain[start:end]
-    return Hits(hits.ids[start:end], hits.distances[start:end], reads, certain)
+    return Hits(hits.ids[start:end], hits.distances[start:end], reads)
