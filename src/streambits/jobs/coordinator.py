@@ -361,8 +361,7 @@ class Coordinator:
             return False
         coders, order = merged.coders, _order(now.order, merged.fresh)
         if order["marked"] or not order["ascending"]:
-            bits, refine, keep = self.shape
-            settle_parts(self.folder.codes, bits, refine=refine, keep=keep)
+            settle_parts(self.folder.codes)
         self._collect_rejects()
         learner = merged.learner.with_coder(merged.models.coder)
         self._show(now, merged.counts, {"learner": learner, "coders": coders}, ended=True)

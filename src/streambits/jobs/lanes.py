@@ -16,7 +16,7 @@ from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import CHUNK, SAMPLED
 from streambits.epochs.monitor import DriftEvidence
 from streambits.errors import ReachWarning, StorageError
-from streambits.io.codes._append import CodeColumns
+from streambits.io.codes.columns import CodeColumns
 from streambits.io.codes.parquet import part_file, write_part
 from streambits.io.protocols import Sliced
 from streambits.jobs.folder import Checkpoint, JobFolder
@@ -184,7 +184,7 @@ class Lane:
         counts["removed"] += len(batch.removals.ids) if batch.removals else 0
         for ids, some, payload in changes([batch], codes):
             if some is None:
-                yield CodeColumns.marks(ids, shape.bits, shape.refine, len(shape.keep))
+                yield CodeColumns.tombstones(ids, shape.bits, shape.refine, len(shape.keep))
             else:
                 yield CodeColumns.of(
                     ids, some, shape.bits, shape.refine, payload=payload, keep=shape.keep
