@@ -14,7 +14,6 @@ from rich.table import Table
 
 from streambits._arrays import Ids, as_ids
 from streambits.cli import output
-from streambits.cli.engine import EngineOptions, search_by_engine
 from streambits.cli.options import Format, column_names
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.errors import InputError, StorageError
@@ -30,9 +29,6 @@ from streambits.jobs.search import (
     rows_by_id,
 )
 from streambits.model.batches import RowBatch
-
-_SOME = ("where", "query", "k", "model", "real", "candidates", "metric", "allow", "columns")
-OPTIONS = (*_SOME, "ids", "format", "as_json")  # of an engine
 
 
 class Reach(StrEnum):
@@ -59,7 +55,6 @@ def _candidates(text: str | None) -> str | int | None:
 
 
 def search_command(
-    context: typer.Context,
     where: Annotated[
         str, typer.Argument(help="A job's folder, codes (as for streambits index) or an index.")
     ],
@@ -136,7 +131,6 @@ def search_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines, as without a terminal.")
     ] = False,
-    engine: EngineOptions,
 ) -> None:
     """Find the nearest codes of each query.
 
@@ -155,26 +149,8 @@ def search_command(
         )
     if exact is not None and rerank is not None:
         raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
-    by_engine = engine.check(context, OPTIONS)
     console = output.stderr()
     source = open_source(query, columns=column_names(columns), ids=ids, format=format)
-    if by_engine:
-        only = None if allow is None else read_ids(allow)
-        wanted = {"candidates": candidates, "metric": None if metric is None else metric.value}
-        told = {name: value for name, value in wanted.items() if value is not None}
-        console.print(f"searching {where} by {engine.engine}", soft_wrap=True)
-        found = search_by_engine(
-            where,
-            _usable(source),
-            k,
-            model=model,
-            real=real is not False,
-            name=source.name,
-            engine=engine,
-            how={"allow": only, **told},
-        )
-        show(found, as_json)
-        return
     rows = None if rerank is None else open_source(rerank, ids=rerank_ids)
     with output.working(console, f"opening {where}"):
         only = None if allow is None else read_ids(allow)

@@ -15,7 +15,7 @@ pytest.importorskip(
 )
 
 from streambits.errors import InputError, StorageError, UnreachableError
-from streambits.io.protocols import Sliced, Source
+from streambits.io.protocols import Source
 from streambits.io.rows import kafka
 from streambits.io.rows.kafka import KafkaSource
 
@@ -415,29 +415,3 @@ def test_an_end_that_has_moved_on_does_not_skip_what_came_since(fake):
 def test_offsets_of_something_else(offset):
     with pytest.raises(InputError, match=r"is not an offset of kafka://host/topic"):
         next(KafkaSource("host", "topic").read(offset))
-
-
-# Slices
-
-
-def test_slices_of_partitions_are_the_topic(kafka_cluster):
-    name = kafka_cluster.new(payloads(20), [], payloads(12))
-    source = KafkaSource(kafka_cluster.servers, name, rows=7, follow=True)
-    assert isinstance(source, Sliced)
-    assert source.lanes == 3
-    assert source.bounds() == {"0": (0, 20), "1": (0, 0), "2": (0, 12)}
-    found = [all_of(source.read_slice(0, *part, {}))[0] for part in ((0, 9), (9, 10), (10, 20))]
-    assert found == [list(range(9)), [9], list(range(10, 20))]
-    assert all_of(source.read_slice(2, 3, 12, {}))[0] == [(2 << 48) + i for i in range(3, 12)]
-    assert all_of(source.read_slice(1, 0, 0, {})) == ([], [], [])
-
-
-def test_what_is_lost_of_a_slice_is_a_reject_of_that_slice(kafka_cluster):
-    name = kafka_cluster.new(payloads(30))
-    kafka_cluster.cut(name, 0, 15)
-    source = KafkaSource(kafka_cluster.servers, name)
-    found = [all_of(source.read_slice(0, start, start + 10, {})) for start in (0, 10, 20)]
-    assert [ids for ids, _, _ in found] == [[], list(range(15, 20)), list(range(20, 30))]
-    places = [[reject.where for reject in rejects] for _, _, rejects in found]
-    where = f"{name}, partition 0, offsets"
-    assert places == [[f"{where} 0 to 9"], [f"{where} 10 to 14"], []]

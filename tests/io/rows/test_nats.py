@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ pytest.importorskip("nats", reason="there is no nats-py: pip install 'streambits
 
 from servers.nats import Nats
 from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
-from streambits.io.protocols import Sliced, Source
+from streambits.io.protocols import Source
 from streambits.io.rows import nats as module
 from streambits.io.rows.nats import NatsSource
 
@@ -408,39 +407,3 @@ def test_the_client_has_no_limit_of_its_own_above_which_it_drops_messages(fake):
 def test_offsets_of_something_else(offset):
     with pytest.raises(InputError, match=r"is not an offset of nats://host/rows"):
         next(NatsSource("nats://host", "rows").read(offset))
-
-
-# Slices
-
-
-def test_slices_of_a_stream_are_the_stream(nats_server):
-    name = nats_server.new(payloads(50))
-    source = NatsSource(nats_server.url, name, rows=7, follow=True)
-    assert isinstance(source, Sliced)
-    assert source.bounds() == {"0": (1, 51)}
-    for cuts in ([1, 51], [1, 2, 20, 27, 51]):
-        found = [
-            all_of(source.read_slice(n, start, end, {}))
-            for n, (start, end) in enumerate(pairwise(cuts))
-        ]
-        assert [i for ids, _, _ in found for i in ids] == list(range(1, 51))
-    held = nats_server.ask(lambda jetstream, _: jetstream.consumers_info(name))
-    assert not held  # one per slice would fill the server
-
-
-def test_a_slice_without_messages_ends(nats_server):
-    name = nats_server.new(payloads(9))
-    nats_server.publish(name, payloads(3), "other")
-    source = NatsSource(nats_server.url, name, subject=f"{name}.rows")
-    assert all_of(source.read_slice(0, 10, 13, {})) == ([], [], [])
-    assert all_of(source.read_slice(0, 8, 13, {}))[0] == [8, 9]
-
-
-def test_what_is_lost_of_a_slice_is_a_reject_of_that_slice(nats_server):
-    name = nats_server.new(payloads(30))
-    nats_server.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=21))
-    source = NatsSource(nats_server.url, name)
-    found = [all_of(source.read_slice(0, start, start + 10, {})) for start in (1, 11, 21)]
-    assert [ids for ids, _, _ in found] == [[], [], list(range(21, 31))]
-    places = [[reject.where for reject in rejects] for _, _, rejects in found]
-    assert places == [[f"{name}, sequences 1 to 10"], [f"{name}, sequences 11 to 20"], []]

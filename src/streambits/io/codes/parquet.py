@@ -290,22 +290,6 @@ def part_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(PARTS), key=lambda path: (len(path.name), path.name))
 
 
-def part_file(folder: Path, number: int, lane: int) -> Path:
-    """The file of the codes that one lane of a group has made in one round, in stream order."""
-    return folder / f"part-{number:08d}-{lane:05d}.parquet"
-
-
-def write_part(
-    columns: list[CodeColumns], bits: int, path: Path, *, refine: int, keep: tuple[str, ...]
-) -> CodeColumns:
-    """Write codes and tombstones to one file; no rows, no file. Returns what was written."""
-    rows = CodeColumns.concat([CodeColumns.empty(bits, refine, len(keep)), *columns])
-    if len(rows.ids):
-        schema = CodeSchema(bits, refine, rows.ids.dtype.kind == "T", check_names(keep))
-        _write(rows.runs(), schema, path)
-    return rows
-
-
 def write_codes(
     batches: Iterable[CodeBatch], bits: int, path: str | Path, *, refine: int = 0
 ) -> None:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Self, TypeVar, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
@@ -164,39 +163,6 @@ class KafkaSource(BrokerSource):
             else:
                 retry.answered()
                 return answer
-
-    # In slices, for the members of a group
-
-    @cached_property
-    def lanes(self) -> int:
-        """Partitions of the topic, which asks the cluster once."""
-        return len(self.bounds())
-
-    def bounds(self) -> dict[str, tuple[int, int]]:
-        """The oldest offset of every partition, and the next that it will give."""
-        consumer = _TopicConsumer(self, {})
-        try:
-            consumer.metadata(wait=True)
-            high = consumer.newest()
-            return {str(p): (consumer.places[p], high[p]) for p in sorted(high)}
-        finally:
-            consumer.close()
-
-    def read_slice(
-        self, lane: int, start: int, end: int, decided: Mapping[str, Any]
-    ) -> Iterator[RowBatch]:
-        """The messages of a partition from one offset up to another.
-
-        decided: what messages before have decided, as the offset of a batch says it.
-        """
-        parser = self.parser.resumed(decided)
-        consumer = _TopicConsumer(self, {lane: start}, {lane: end})
-        try:
-            for messages, lost in consumer.fetch(lane, end):
-                place = {"next": _named(consumer.places), "end": {str(lane): end}}
-                yield parser.batch(messages, place, lost)
-        finally:
-            consumer.close()
 
     def _rounds(self, consumer: "_TopicConsumer") -> Iterator[Fetched]:
         """Rounds, beginning with the rest of the one that an offset has left unfinished."""

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Self, Unpack
 
 from streambits.errors import InputError, MissingExtraError, StorageError
@@ -18,28 +17,10 @@ from streambits.model.batches import Reject, RowBatch
 try:
     import nats
     from nats.js import api
-    from nats.js.errors import (
-        APIError,
-        BadRequestError,
-        KeyNotFoundError,
-        KeyWrongLastSequenceError,
-        NotFoundError,
-    )
+    from nats.js.errors import BadRequestError, NotFoundError
 except ImportError:
     raise MissingExtraError("nats-py", "nats") from None
 
-__all__ = [  # the client's names too: no other file imports it
-    "LOST",
-    "REFUSED",
-    "APIError",
-    "KeyNotFoundError",
-    "KeyWrongLastSequenceError",
-    "Loop",
-    "NatsSource",
-    "NotFoundError",
-    "api",
-    "connect",
-]
 LOST = (nats.errors.Error, OSError, concurrent.futures.CancelledError)
 REFUSED = (nats.errors.AuthorizationError, BadRequestError)
 EXAMPLE = "nats://host:4222/stream?subject=name"
@@ -163,43 +144,6 @@ class NatsSource(BrokerSource):
             finally:
                 loop.do(consumer.close())
 
-    # In slices, for the members of a group
-
-    lanes = None  # any stretch of a stream can be cut into slices
-
-    def bounds(self) -> dict[str, tuple[int, int]]:
-        """The first sequence number of the stream, and the next that it will give."""
-        consumer = _StreamConsumer(self, None, None)
-        retry = self.retry()
-        with Loop() as loop:
-            while True:
-                try:
-                    state = loop.do(consumer.info()).state
-                except LOST as error:
-                    loop.do(consumer.close())
-                    retry.wait(consumer.reason or error)
-                    continue
-                retry.answered()
-                loop.do(consumer.close())
-                return {"0": (max(state.first_seq, 1), state.last_seq + 1)}
-
-    def read_slice(
-        self, lane: int, start: int, end: int, decided: Mapping[str, Any]
-    ) -> Iterator[RowBatch]:
-        """The messages from one sequence number up to another, whatever the lane.
-
-        decided: what messages before have decided, as the offset of a batch says it.
-        """
-        del lane
-        parser = self.parser.resumed(decided)
-        consumer = _StreamConsumer(self, start, end - 1, sliced=True)
-        with Loop() as loop:
-            try:
-                for messages, lost in self._fetched(loop, consumer):
-                    yield parser.batch(messages, {"next": consumer.next, "end": end - 1}, lost)
-            finally:
-                loop.do(consumer.close())
-
     def _fetched(self, loop: "Loop", consumer: "_StreamConsumer") -> Iterator[Fetched]:
         retry, last = self.retry(), time.monotonic()
         while not consumer.finished:
@@ -215,7 +159,7 @@ class NatsSource(BrokerSource):
             if messages or lost:
                 yield messages, lost
                 last = time.monotonic()
-            elif consumer.sliced or self.idle is None:
+            elif self.idle is None:
                 continue
             elif time.monotonic() - last >= self.idle:
                 return
@@ -225,17 +169,13 @@ class _StreamConsumer:
     """Fetches messages in order over a connection, which is opened whenever there is none.
 
     next: the sequence number to resume with; end: the last to read; both None until it is opened,
-    and `end` always if following. pending: messages in the stream after `next`. sliced: whether
-    this is one of many slices, each of which is read to its end and then left to the others.
+    and `end` always if following. pending: messages in the stream after `next`.
     """
 
-    def __init__(
-        self, source: NatsSource, start: int | None, end: int | None, *, sliced: bool = False
-    ) -> None:
-        self.source, self.next, self.end, self.sliced = source, start, end, sliced
+    def __init__(self, source: NatsSource, start: int | None, end: int | None) -> None:
+        self.source, self.next, self.end = source, start, end
         self.pending = 0
-        self.opened = sliced  # a server that is away is then waited for from the beginning
-        self._consumer: str | None = None
+        self.opened = False
         self.reason: Exception | None = None
         self._link: Any = None
         self._messages: Any = None
@@ -273,8 +213,6 @@ class _StreamConsumer:
         if self.finished:
             return [], lost
         count = min(self.source.rows, max(self.pending, 1))
-        if self.sliced and self.end is not None and self.next is not None:
-            count = min(count, self.end - self.next + 1)  # what follows is for others
         try:
             found = await self._messages.fetch(count, timeout=WAIT)
         except TimeoutError:
@@ -286,9 +224,6 @@ class _StreamConsumer:
         link, self._link, self._messages = self._link, None, None
         if link is None:
             return
-        if self.sliced and self._consumer is not None:  # or one per slice would be left behind
-            with suppress(*LOST, APIError):
-                await link.jetstream().delete_consumer(self.source.stream, self._consumer)
         await link.close()
 
     async def _open(self) -> tuple[Reject, ...]:
@@ -306,7 +241,6 @@ class _StreamConsumer:
             )
             stream = self._link.jetstream()
             info = await stream.add_consumer(self.source.stream, config)
-            self._consumer = info.name
             self._messages = await stream.pull_subscribe_bind(
                 info.name, self.source.stream, pending_bytes_limit=0
             )
@@ -325,8 +259,6 @@ class _StreamConsumer:
         if self.end is None and not self.source.follow:
             self.end = last
         start, self.next = self.next, max(first, 1, self.next or 0)
-        if self.sliced and self.end is not None:
-            self.next = min(self.next, self.end + 1)
         if start is None or start == self.next:
             return ()
         where = f"{self.source.stream}, sequences {start} to {self.next - 1}"
