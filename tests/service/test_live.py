@@ -91,7 +91,7 @@ def test_rows_that_no_coder_can_be_fitted_to_are_said_to_be_unhealthy(tmp_path):
             assert service.add(np.arange(start, start + 100), rows).result(20) == 100
         status = panels.status(service)
         assert not status["healthy"]
-        assert "600 rows wait, and no coder can be fitted" in status["sentence"]
+        assert "500 rows wait, and no coder can be fitted" in status["sentence"]
         assert service.ready  # searches compare true distances
 
 
