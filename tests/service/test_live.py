@@ -80,14 +80,18 @@ def test_a_writer_that_fails_answers_all_who_wait_and_says_so(index, monkeypatch
                 call()
 
 
-def test_rows_that_no_coder_can_be_fitted_to_are_said_to_be_unhealthy(index, monkeypatch):
-    monkeypatch.setattr(StreamIndex, "blocked", "600 rows wait, and they are equal", raising=False)
-    with Service(index) as service:
+@pytest.mark.filterwarnings("ignore:500 rows wait:streambits.errors.LandmarkWarning")
+def test_rows_that_no_coder_can_be_fitted_to_are_said_to_be_unhealthy(tmp_path):
+    with (
+        StreamIndex.open(tmp_path / "index", bits=32, n_landmarks=50) as index,
+        Service(index) as service,
+    ):
+        for start in range(0, 600, 100):
+            rows = np.eye(8, dtype=np.float32)[np.arange(100) % 8]
+            assert service.add(np.arange(start, start + 100), rows).result(20) == 100
         status = panels.status(service)
-        assert (status["healthy"], status["sentence"]) == (
-            False,
-            "600 rows wait, and they are equal",
-        )
+        assert not status["healthy"]
+        assert "500 rows wait, and no coder can be fitted" in status["sentence"]
         assert service.ready  # searches compare true distances
 
 
