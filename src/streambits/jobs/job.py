@@ -10,7 +10,7 @@ from streambits.epochs.detector import latest
 from streambits.errors import InputError, ReachError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
 from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher, tell
 from streambits.jobs.reader import ReadAhead
@@ -72,7 +72,7 @@ class JobPlan(NamedTuple):
 
     def description(self) -> dict[str, Any]:
         """What makes it this job, without secrets."""
-        target = self.to and shown(self.to)
+        target = self.to and redact_url(self.to)
         sink = {} if self.bits is None else {"sink": target or "codes"}
         source = self.source.identity()
         return {"verb": self.verb, "settings": self.settings, "source": source, **sink}
@@ -105,7 +105,7 @@ def run_job(
         If the source has changed since it was read, or a row is bad and `skip_bad` is not set.
     """
     if is_url(str(plan.out)):
-        raise InputError(f"--out is {shown(str(plan.out))}, a URL, and it must be a folder")
+        raise InputError(f"--out is {redact_url(str(plan.out))}, a URL, and it must be a folder")
     with JobFolder(plan.out, plan.description(), plan.names) as folder:
         sink = None
         if plan.bits is not None:

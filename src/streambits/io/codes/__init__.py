@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.io.protocols import Sink
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
@@ -124,11 +124,11 @@ def open_sink(
     for option in passed.keys() - FORMATS[name].options:
         if option == "keep":
             raise InputError(
-                f"{shown(target)} has no place for {', '.join(keep)}: Parquet files and tables "
-                f"keep more than codes"
+                f"{redact_url(target)} has no place for {', '.join(keep)}: Parquet files and "
+                f"tables keep more than codes"
             )
         if option not in EVERYWHERE:
-            raise InputError(f"{option} is not an option of {name}, which {shown(target)} is")
+            raise InputError(f"{option} is not an option of {name}, which {redact_url(target)} is")
         del passed[option]
     module = import_module(f"streambits.io.codes.{name}")
     sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, refine=refine, **passed)
@@ -144,8 +144,8 @@ def _sink_format(target: str) -> tuple[str, str]:
         return name, path
     if is_url(target):
         raise InputError(
-            f"{shown(target)!r} names no sink: choose a path, or one of {', '.join(FORMATS)} and a "
-            f"colon before it"
+            f"{redact_url(target)!r} names no sink: choose a path, or one of {', '.join(FORMATS)} "
+            f"and a colon before it"
         )
     if target.endswith(".npy"):
         raise InputError(
@@ -168,7 +168,9 @@ def code_format(where: str | Path) -> str:
     if str(where) == "-":
         return "jsonl"
     if is_url(str(where)):
-        raise InputError(f"{shown(str(where))} is a URL, and codes are read from files and folders")
+        raise InputError(
+            f"{redact_url(str(where))} is a URL, and codes are read from files and folders"
+        )
     path = Path(where)
     if not path.exists():
         raise StorageError(f"{where} does not exist")
