@@ -35,8 +35,8 @@ Out = Annotated[Path, typer.Option(help="The folder of the job.")]
 To = Annotated[
     str | None,
     typer.Option(
-        help="Where codes go. Default: Parquet files in the folder. Others: another folder, a file "
-        "that ends in .jsonl, .index or .faiss, npy:folder, or "
+        help="Where codes go beside the Parquet files in the folder: a file that is written when "
+        "the job has ended, .jsonl, .npy, .parquet, .index or .faiss; or, in place of them, "
         "postgresql://host/database?table=name."
     ),
 ]
