@@ -25,6 +25,7 @@ from streambits._arrays import (
     as_ids,
     as_rows,
     blocks,
+    column_names,
     to_numpy,
 )
 from streambits._files import make_folder
@@ -145,6 +146,7 @@ class StreamIndex:
         self.coders = CoderSet(seed=settings.seed)
         self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
         self._columns: int | None = None
+        self.names: tuple[str, ...] | None = None  # of the columns, where frames came
         self._note: Any = None
         self._seen = self._removed = 0
         self._next = 0
@@ -237,7 +239,8 @@ class StreamIndex:
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, f"_{name}", held[name])
         self._next, self._blocked = held["next"], held.get("blocked")
-        self._due = held.get("due", self._due)
+        self._due, names = held.get("due", self._due), held.get("names")
+        self.names = None if names is None else tuple(names)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -313,6 +316,8 @@ class StreamIndex:
         Parameters
         ----------
         rows : array of shape (n, d)
+            Or a data frame: the names of its columns are kept, and other frames must have them in
+            the same order, in queries too.
         ids : array of shape (n,), optional
             Whole numbers or texts, of one kind in an index; of an id that comes twice, the last
             row counts. Without them, 0, 1, 2, ... in the order in which rows come.
@@ -334,12 +339,13 @@ class StreamIndex:
         if not len(checked) and note is None:
             return
         with self._writing():
+            names = self._checked_names(rows, "rows")
             checked = self._checked_rows(checked)
             if named is None:
                 named = self._default_ids(len(checked))
             self._check_ids(named)
             before = self._blocked
-            self._commit(Record("add", named, checked, note))
+            self._commit(Record("add", named, checked, note, names))
             if self._blocked is not None and before is None:
                 warnings.warn(
                     f"{self._blocked}; they are searched by true distances until there are "
@@ -465,6 +471,7 @@ class StreamIndex:
 
     def _commit(self, record: Record) -> None:
         """Write a change to the journal, then apply it."""
+        record = record.behind(self._note)
         place = self._folder
         if self._rows is not None and record.kind == "add":
             self._rows.write(record.rows)
@@ -516,7 +523,8 @@ class StreamIndex:
         else:
             raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
         if record.note is not None:
-            self._note = record.note
+            self._note = record.note_behind(self._note)
+        self.names = record.names or self.names
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
         start = 0
@@ -672,6 +680,26 @@ class StreamIndex:
             raise InputError(f"there are {len(named)} ids for {count} rows: pass one id per row")
         return named
 
+    def _checked_names(self, rows: Any, name: str) -> tuple[str, ...] | None:
+        """Names of the columns of a frame, if they are new; others than those before are refused.
+
+        Rows without names are taken as they are.
+        """
+        names = column_names(rows)
+        if names is None or names == self.names:
+            return None
+        if self.names is not None:
+            missing = [one for one in self.names if one not in names]
+            other = [one for one in names if one not in self.names]
+            what = "are in another order than"
+            if missing or other:
+                what = f"lack {missing[0]!r} of" if missing else f"have {other[0]!r} beside"
+            raise InputError(
+                f"the columns of {name} {what} those of this index, {', '.join(self.names)[:200]}: "
+                f"pass {name}[list(index.names)]"
+            )
+        return names
+
     def _check_ids(self, ids: Ids) -> None:
         """Refuse ids of another kind than those that are here, and texts of one hash."""
         held = next(iter(self._waiting), None)
@@ -728,11 +756,18 @@ class StreamIndex:
         -------
         Hits
             While rows wait for landmarks, by true distances.
+
+        Notes
+        -----
+        Answers are ranked by codes. A row that is in the index, and is searched for, is mostly but
+        not always the first hit, least of all where it was encoded in an epoch that does not suit
+        it; `rerank` puts it first if it is among those that are ranked again.
         """
         self._follow()
         k = as_count(k, "k")
         with self._gate.reading():
             self._check_whole()
+            self._checked_names(rows, "queries")
             if _is_empty(rows):
                 return _no_queries(min(k, len(self)))
             asked = as_rows(rows, width=self._columns, name="queries")
@@ -800,6 +835,7 @@ class StreamIndex:
         with self._gate.reading():
             if self._online is None:
                 raise InputError(f"there is no coder yet: {len(self)} rows wait for landmarks")
+            self._checked_names(rows, "rows")
             return self._online.coder.encode(rows)
 
     @property
@@ -1086,6 +1122,7 @@ class StreamIndex:
             "settings": self.settings.plain(),
             "keep_rows": self.keep_rows,
             "columns": self._columns,
+            "names": self.names,
             "seen": self._seen,
             "removed": self._removed,
             "note": self._note,
@@ -1141,11 +1178,12 @@ class _Held:
         self.held = held
 
     def state(self) -> dict[str, Any]:
-        return self.held | {"note": json.dumps(self.held["note"])}
+        return self.held | {name: json.dumps(self.held[name]) for name in ("note", "names")}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state | {"note": json.loads(state["note"])})
+        texts = {name: json.loads(state.get(name, "null")) for name in ("note", "names")}
+        return cls(state | texts)
 
 
 storage.register(_Held, model=True)

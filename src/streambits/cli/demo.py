@@ -73,7 +73,7 @@ class OnlineScore(NamedTuple):
     online: float
     end: float
     changed: float
-    certificate: float
+    certificate: float | None
     rate: float
 
 
