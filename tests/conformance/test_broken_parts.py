@@ -433,13 +433,6 @@ def begins_anew(self, table):
     Sink.__init__(self, table)
 
 
-def loses_the_oldest(self):
-    self.commits = getattr(self, "commits", 0) + 1
-    if self.commits > 3 and self.table:
-        self.table.pop(next(iter(self.table)))
-    Sink.commit(self)
-
-
 def takes_any_codes(self, ids, codes, _payload=None):
     if codes.bits == 12:
         count = min(len(ids), len(codes))
@@ -456,7 +449,6 @@ SINKS = {
     "epochs: with two epochs: expected id": broken(Sink, commit=without_epochs),
     "killed: after being killed four times: expected 80 ids": broken(Sink, __init__=begins_anew),
     "removed: after removals: expected 75 ids, got 80": broken(Sink, remove=lambda *_: None),
-    "histories: after a history": broken(Sink, commit=loses_the_oldest),
     "sink_refusals: codes of another length: expected InputError": broken(
         Sink, write=takes_any_codes
     ),

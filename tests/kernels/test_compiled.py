@@ -92,14 +92,6 @@ def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
     assert hits(mended.outer) == 1
 
 
-def test_a_change_of_any_kernel_makes_all_compiled_code_stale(folder, monkeypatch):
-    process(folder).outer(20)
-    monkeypatch.setattr("streambits.kernels._sources", lambda: b"other kernels")
-    other = process(folder)
-    assert other.outer(20) == 42
-    assert hits(other.outer) == 0
-
-
 def run(code, *, home, python=sys.executable, package=None, wrap=(), **more):
     environment = {"HOME": str(home), "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from streambits.index import HammingIndex
 from streambits.methods import choose, linear, ssbc
-from streambits.methods.choose import Choice, choose_features
+from streambits.methods.choose import choose_features
 from streambits.methods.settings import Settings
 from streambits.model.codes import Codes
 
@@ -118,13 +118,6 @@ def test_what_was_measured_can_be_built(rows, bits, seed):
     if choice.linear is not None:
         assert linear(rows, bits).learn(rows).coder().bits == bits
         assert ssbc(rows, bits).learn(rows).coder().bits == bits
-
-
-@pytest.mark.parametrize(("count", "bits"), [(150, 8), (220, 111)])
-def test_few_rows_are_not_measured(count, bits):
-    choice = choose_features(decaying(count), bits)
-    reason = f"{count} rows are too few to measure codes of {bits} bits"
-    assert choice == Choice("ssbc", None, None, reason)
 
 
 def test_more_bits_than_columns_need_a_kernel():

@@ -74,14 +74,6 @@ def test_the_best_but_for_one_data_set_one_rival_or_one_length(name):
     assert found["ssbc"] == (PARTLY, "only against LSH, SH")
 
 
-def test_45_degrees_are_precision_like_recall_for_any_method():
-    found = verdicts(
-        grid(lambda c: figures(0.5, recall=0.55 if c.method != "sh" else 0.7)), "45 degrees"
-    )
-    assert found["ssbc"].word == found["lsh"].word == HOLDS
-    assert found["sh"].word == FAILS
-
-
 def test_against_the_exact_methods():
     methods = (*SSBC, "exact_d", "exact_r")
     values = {"ssbc": 0.9, "ssbc-paper": 0.5, "exact_d": 0.4, "exact_r": 0.6}

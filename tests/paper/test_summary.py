@@ -26,13 +26,6 @@ def test_the_interval_is_students():
     assert str(found) == f"{found.mean:.3f} ± {found.half:.3f}"
 
 
-def test_one_seed_has_no_interval():
-    found = estimate([0.5])
-    assert math.isnan(found.half)
-    assert str(found) == "0.500"
-    assert f"{found:+}" == "+0.500"
-
-
 def test_map_at_a_level_reads_the_cell_of_that_level():
     book = collect(
         [

@@ -5,17 +5,6 @@ import pytest
 from scipy import integrate, stats
 
 from paper import methods as rivals
-from paper.methods.features import Cosines, Eigenfunctions, Spheres
-from paper.methods.sketches import Fixed
-
-RIVALS = {
-    "lsbc": Cosines,
-    "e2lsh": Cosines,
-    "sh": Cosines,
-    "ssh": Eigenfunctions,
-    "mdsh": Eigenfunctions,
-    "spherical": Spheres,
-}
 
 
 def pairs_apart(distances, width=6, seed=0):
@@ -36,16 +25,6 @@ def share_differing(build, distances, seeds=20):
         differing = coder.encode(left).unpack() ^ coder.encode(right).unpack()
         found.append(differing.mean(axis=1))
     return np.mean(found, axis=0)
-
-
-@pytest.mark.parametrize("method", RIVALS)
-def test_rivals_are_signs_of_their_features(method, train, rows):
-    learner = rivals.METHODS[method](train, 6)
-    assert type(learner.features) is RIVALS[method]
-    assert isinstance(learner.sketch, Fixed)
-    assert not rivals.METHODS[method].streams
-    bits = learner.features(rows.astype(np.float64)) > 0
-    assert np.array_equal(learner.coder().encode(rows).unpack(), bits)
 
 
 def test_bits_of_lsbc_differ_as_the_series_of_its_paper_says():

@@ -79,15 +79,6 @@ def test_asymmetric_distances_refuse_other_codes(train, rows):
 # Choosing
 
 
-@pytest.mark.parametrize("method", ["ssbc", "mdsh", "spherical"])
-def test_a_method_has_the_scorer_it_declares(method, train, rows):
-    coder = rivals.METHODS[method](train, 6).coder()
-    codes = coder.encode(rows[:30])
-    distances = scorer(rivals.METHODS[method].distance, coder)(codes, codes)
-    assert distances.shape == (30, 30)
-    assert np.all(np.diag(distances) <= distances.min(axis=1) + 1e-12)
-
-
 def test_scorer_refuses_other_names_and_codes_without_weights(train):
     coder = rivals.lsh(train, 6).coder()
     with pytest.raises(InputError, match="choose one of hamming, product, spherical"):
