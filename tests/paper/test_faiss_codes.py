@@ -71,17 +71,12 @@ def test_the_same_rows_give_the_same_distances_with_any_threads(name, data):
 @pytest.mark.parametrize(
     ("name", "bits", "train", "reason"),
     [
-        ("lsh", 4096, 2, ""),
         ("itq", 16, 600, ""),
         ("itq", 17, 600, "at most 16 bits: one per column"),
         ("itq", 12, 10, "12 principal components need as many training rows"),
-        ("rabitq", 16, 600, ""),
         ("rabitq", 32, 600, "exactly 16 bits"),
         ("pq", 64, 600, ""),
         ("pq", 12, 600, "whole bytes"),
-        ("pq", 24, 600, ""),
-        ("pq", 256, 600, ""),
-        ("opq", 24, 600, ""),
         ("pq", 32, 255, "at least 256 training rows"),
     ],
 )

@@ -72,14 +72,6 @@ def precision(learner, searched, queries):
     return np.mean(labels[index.search(coder.encode(asked), 30).ids] == wanted[:, None])
 
 
-def test_neighbours_by_label_are_found_that_distances_do_not_show():
-    searched, queries = classes(), classes(300, seed=1)
-    guided = rivals.supervised_ibp(searched[0], 8, labels=searched[1], passes=1)
-    blind = sb.ssbc(searched[0][:500], 8).learn(searched[0])
-    least = 0.15 + precision(blind, searched, queries)
-    assert precision(guided, searched, queries) > max(least, 0.85)
-
-
 @pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")  # between clusters
 def test_new_classes_append_bits_and_leave_the_old_ones_alone(edge_rows):
     searched, queries = classes(spread=1.0), classes(300, seed=1, spread=1.0)
