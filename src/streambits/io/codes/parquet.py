@@ -31,6 +31,7 @@ from streambits.model.codes import MOST_BYTES
 
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
+MADE = b"streambits.made_from"
 FIELD_ID = b"PARQUET:field_id"
 OURS, SPAN = 0x73620000, 0x10000  # field ids that begin with "sb", then a length
 BYTES, BESIDE = 0x2000, 0x8000  # added to that of a refinement; where code and refinement are there
@@ -160,15 +161,40 @@ class ParquetSink(Appending):
 
 
 def write_codes(
-    batches: Iterable[CodeBatch], bits: int, path: str | Path, *, refine: int = 0
+    batches: Iterable[CodeBatch],
+    bits: int,
+    path: str | Path,
+    *,
+    refine: int = 0,
+    made_from: str | None = None,
 ) -> None:
-    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing."""
+    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing.
+
+    made_from: what they were made from, which the footer says.
+    """
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
-    _write(chain([first], columns), _Layout(bits, refine, first.ids.dtype.kind == "T"), path)
+    layout = _Layout(bits, refine, first.ids.dtype.kind == "T")
+    _write(chain([first], columns), layout, path, {} if made_from is None else {MADE: made_from})
 
 
-def _write(columns: Iterable[CodeColumns], layout: "_Layout", path: str | Path) -> None:
+def made_from(path: Path) -> str | None:
+    """What the footer of a file says that its codes were made from; None where there is no file."""
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415
+
+    try:
+        found = (parquet.read_metadata(path).metadata or {}).get(MADE)
+    except (ArrowException, OSError):
+        return None
+    return None if found is None else found.decode(errors="replace")
+
+
+def _write(
+    columns: Iterable[CodeColumns],
+    layout: "_Layout",
+    path: str | Path,
+    more: dict[bytes, str] | None = None,
+) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
     found, schema = _Content(layout), _schema(layout)
@@ -181,7 +207,7 @@ def _write(columns: Iterable[CodeColumns], layout: "_Layout", path: str | Path) 
                 record = _record_batch(rows, schema)
                 found.update(record)
                 writer.write_batch(record)
-        writer.add_key_value_metadata({DIGEST: str(found)})
+        writer.add_key_value_metadata({DIGEST: str(found), **(more or {})})
 
 
 def read_codes(
