@@ -139,7 +139,8 @@ class ParquetSink:
             self._last = state["last"]
             self._ascending = state["ascending"] and not state.get("marked")  # of version 0.2.0
             self._cut(state["rows"])
-            self._begun = True
+        self._begun = True
+        self.commit()
 
     def _append(self, rows: CodeColumns) -> None:
         self._check_kind(rows.ids)
@@ -367,7 +368,7 @@ def read_codes(
 def _stretches(folder: Path, limit: int | None) -> list["_Stretch"]:
     """The files of a folder, as far as they count. limit: rows that were committed."""
     files = sorted(folder.glob("*.parquet"))
-    if not files:
+    if not files and limit != 0:
         raise StorageError(f"{folder} has no Parquet files")
     stretches, start = [], 0
     for file in files:
@@ -640,7 +641,7 @@ def _promised(file: Any, path: Path) -> tuple[CodeSchema, str | None]:
     keep = tuple(name for name in arrow.names if name not in columns) if DIGEST in notes else ()
     schema = CodeSchema(bits, widths.get("refinement", 0), text, keep)
     if DIGEST not in notes:
-        if any(map(_is_ours, arrow)):
+        if BITS not in notes and any(map(_is_ours, arrow)):
             raise _damaged(path, "its metadata are gone")
         return schema, None
     digest = notes[DIGEST].decode(errors="replace")
