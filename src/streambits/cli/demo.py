@@ -74,7 +74,7 @@ class OnlineScore(NamedTuple):
     online: float
     end: float
     changed: float
-    certificate: float
+    certificate: float | None
     rate: float
 
 

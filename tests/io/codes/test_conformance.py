@@ -5,8 +5,8 @@ from itertools import count
 import numpy as np
 import pytest
 
-from streambits.checks import sinks as checks
-from streambits.checks._compare import run_checks
+from conformance import sinks as checks
+from conformance.compare import run_checks
 from streambits.io.codes import open_sink
 from streambits.io.codes.parquet import read_codes
 from streambits.model.batches import CodeBatch

@@ -309,6 +309,16 @@ def test_trouble_with_the_disk_is_a_sentence(opened, codes, tmp_path):
         opened("file/there").write([1], codes[:1])
 
 
+def test_an_id_that_comes_again_in_the_next_epoch_is_read_while_the_sink_is_open(codes, opened):
+    """Its first epoch has no other codes, which was an IndexError."""
+    sink = opened()
+    sink.write([1], codes[:1])
+    sink.write([1], Codes(codes.packed[1:2], 20, 1))
+    sink.commit()
+    [(ids, last)] = read_codes(sink.path)
+    assert (ids.tolist(), last) == ([1], Codes(codes.packed[1:2], 20, 1))
+
+
 def test_rows_that_were_dropped_while_they_were_read_are_noticed(opened, codes):
     sink = fill(opened(), codes[:200], np.random.default_rng(0).integers(0, 90, 200))
     sink.commit()

@@ -356,13 +356,12 @@ def read_codes(
     for stretch in stretches:
         for columns, first, schema in stretch.read():
             live = removals.live(columns, first)
-            if not live.all():
-                columns = columns.select(live)
-            if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
-                columns = columns.select(last_of_each(columns.ids))
-            for epoch in epochs:
-                rows = columns.select(columns.epochs == epoch)
-                yield rows.batch(schema.bits if bits is None else bits)
+            rows = columns if live.all() else columns.select(live)
+            if len(np.unique(rows.epochs)) > 1:  # which would be out of order
+                rows = rows.select(last_of_each(rows.ids))
+            for epoch in np.unique(rows.epochs):
+                batch = rows.select(rows.epochs == epoch)
+                yield batch.batch(schema.bits if bits is None else bits)
 
 
 def _stretches(folder: Path, limit: int | None) -> list["_Stretch"]:
