@@ -36,26 +36,22 @@ def text(code):
 
 
 def test_the_same_ten_nearest_from_the_database_from_faiss_and_from_us(
-    mixture, postgres_url, table, tmp_path
+    mixture, postgres_url, table
 ):
     bridge = pytest.importorskip("streambits.interop.faiss", exc_type=ImportError)
     name, ask = table
     rows = mixture(4000)
     codes = sb.ssbc(rows[:100], 24).learn(rows).coder().encode(rows)
     ids = np.random.default_rng(0).permutation(4000) * 5 - 77
-    targets = [
-        f"{postgres_url}?table={name}",
-        f"{tmp_path}/codes.faiss",
-        f"{tmp_path}/codes.index",
-    ]
-    for target in targets:
-        sink = open_sink(target, 24)
-        for start in range(0, 4000, 999):
-            sink.write(ids[start : start + 999], codes[start : start + 999])
-        sink.close()
+    sink = open_sink(f"{postgres_url}?table={name}", 24)
+    for start in range(0, 4000, 999):
+        sink.write(ids[start : start + 999], codes[start : start + 999])
+    sink.close()
+    index = sb.HammingIndex(24)
+    index.add(codes, ids)
     queries = codes[::199]
-    ours = sb.load(targets[2]).search(queries, 10)
-    theirs = bridge.faiss.read_index_binary(targets[1]).search(queries.packed, 10)
+    ours = index.search(queries, 10)
+    theirs = bridge.to_faiss(index).search(queries.packed, 10)
     everything = queries.hamming(codes)
     compared = 0
     for i, query in enumerate(queries):

@@ -140,7 +140,8 @@ class ParquetSink:
             self._last = state["last"]
             self._ascending = state["ascending"] and not state.get("marked")  # of version 0.2.0
             self._cut(state["rows"])
-            self._begun = True
+        self._begun = True
+        self.commit()
 
     def _append(self, rows: CodeColumns) -> None:
         self._check_kind(rows.ids)
@@ -378,20 +379,20 @@ def read_codes(
         stretches = _stretches(path, None if committed is None else committed["rows"])
     removals = _Removals(stretches if path.is_dir() else [])
     for stretch in stretches:
-        for stored, first, schema in stretch.read():
-            live = removals.live(stored, first)
-            columns = stored if live.all() else stored.select(live)
-            if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
-                columns = columns.select(last_of_each(columns.ids))
-            for epoch in epochs:
-                rows = columns.select(columns.epochs == epoch)
-                yield rows.batch(schema.bits if bits is None else bits)
+        for columns, first, schema in stretch.read():
+            live = removals.live(columns, first)
+            rows = columns if live.all() else columns.select(live)
+            if len(np.unique(rows.epochs)) > 1:  # which would be out of order
+                rows = rows.select(last_of_each(rows.ids))
+            for epoch in np.unique(rows.epochs):
+                batch = rows.select(rows.epochs == epoch)
+                yield batch.batch(schema.bits if bits is None else bits)
 
 
 def _stretches(folder: Path, limit: int | None) -> list["_Stretch"]:
     """The files of a folder, as far as they count. limit: rows that were committed."""
     files = sorted(folder.glob("*.parquet"))
-    if not files:
+    if not files and limit != 0:
         raise StorageError(f"{folder} has no Parquet files")
     stretches, start = [], 0
     for file in files:
@@ -664,7 +665,7 @@ def _promised(file: Any, path: Path) -> tuple[CodeSchema, str | None]:
     keep = tuple(name for name in arrow.names if name not in columns) if DIGEST in notes else ()
     schema = CodeSchema(bits, widths.get("refinement", 0), text, keep)
     if DIGEST not in notes:
-        if any(map(_is_ours, arrow)):
+        if BITS not in notes and any(map(_is_ours, arrow)):
             raise _damaged(path, "its metadata are gone")
         return schema, None
     digest = notes[DIGEST].decode(errors="replace")
