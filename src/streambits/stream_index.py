@@ -334,7 +334,7 @@ class StreamIndex:
         if not len(checked) and note is None:
             return
         with self._writing():
-            checked = self._checked_rows(checked)
+            self._check_range(self._checked_rows(checked))
             if named is None:
                 named = self._default_ids(len(checked))
             self._check_ids(named)
@@ -349,14 +349,19 @@ class StreamIndex:
                 )
 
     def _checked_rows(self, rows: Array) -> NDArray[Any]:
-        """Rows as they are kept: of the columns and within the range of this index."""
+        """Rows as they are kept: of the columns of this index."""
         if _is_empty(rows):
             return np.empty((0, self._columns or 0), np.float32)
-        checked = to_numpy(as_rows(rows, width=self._columns))
+        return np.ascontiguousarray(to_numpy(as_rows(rows, width=self._columns)))
+
+    def _check_range(self, rows: NDArray[Any]) -> None:
+        """Refuse rows that are infinite in the precision of this index, that of its first rows."""
         if self._online is not None:
             like = self._online.learner.features.like
-            as_rows(CheckedRows(checked), like=like)  # refuses what is infinite there
-        return np.ascontiguousarray(checked)
+        else:
+            like = next(iter(self._waiting.values()), rows)
+        if len(rows):
+            as_rows(CheckedRows(rows), like=like)
 
     def _default_ids(self, count: int) -> Ids:
         if self._next + count > LAST_ID + 1:
