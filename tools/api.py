@@ -68,7 +68,6 @@ GROUPS = (
             "streambits.HammingIndex",
             "streambits.Hits",
             "streambits.rerank",
-            "streambits.Asymmetric",
         ),
     ),
     Group(
@@ -137,13 +136,6 @@ GROUPS = (
         "Engines",
         "The same learner [past one machine](../scale.md): one module each, behind an extra.",
         ("streambits.engines.dask", "streambits.engines.spark"),
-    ),
-    Group(
-        "checks.md",
-        "The conformance kit",
-        "What every part promises, as functions; [Contributing](../contributing.md) has an example "
-        "of each.",
-        ("streambits.checks",),
     ),
     Group(
         "errors.md",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import TEXT, Ids
 from streambits._files import close_file, sync_folder
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 
 MAGIC = b"SBJ1"
 HEAD = struct.Struct("<4sQQ16s")  # magic, sequence number, length of the body, digest
@@ -41,12 +41,49 @@ class Record(NamedTuple):
     rows : array of shape (n, d), float32 or float64
     note : JSON value, optional
         What is to be remembered with the change, such as where its source continues.
+    names : tuple of str, optional
+        Names of the columns of the rows.
+    prefixes : dict, optional
+        Of lists in the note, how many entries they have in common with the note before it: these
+        are not in the record, so that a list that grows is written once.
     """
 
     kind: str
     ids: Ids
     rows: NDArray[Any] = NOTHING
     note: Any = None
+    names: tuple[str, ...] | None = None
+    prefixes: dict[str, int] | None = None
+
+    def behind(self, before: Any) -> "Record":
+        """The same change; its note is a copy that leaves out what it shares with the one before.
+
+        Raises
+        ------
+        InputError
+            If the note is not a JSON value.
+        """
+        if self.note is None:
+            return self
+        note, prefixes = self.note, {}
+        if isinstance(note, dict) and isinstance(before, dict):
+            grown = [
+                n for n in note if isinstance(note[n], list) and isinstance(before.get(n), list)
+            ]
+            prefixes = {name: _common(note[name], before[name]) for name in grown}
+            note = note | {name: note[name][count:] for name, count in prefixes.items()}
+        try:
+            copy = json.loads(json.dumps(note, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"note must be a JSON value: {error}") from None
+        return self._replace(note=copy, prefixes=prefixes or None)
+
+    def note_behind(self, before: Any) -> Any:
+        """The whole note, given the one before it."""
+        if not self.prefixes:
+            return self.note
+        pairs = self.prefixes.items()
+        return self.note | {name: before[name][:n] + self.note[name] for name, n in pairs}
 
     def encoded(self) -> bytes:
         """As bytes, for `decoded`."""
@@ -59,6 +96,8 @@ class Record(NamedTuple):
             "shape": list(self.rows.shape),
             "note": self.note,
         }
+        more = {"names": self.names, "prefixes": self.prefixes}
+        head |= {name: value for name, value in more.items() if value is not None}
         ids = b"".join(names) if texts else self.ids.astype("<i8").tobytes()
         return b"".join([json.dumps(head).encode(), b"\n", ids, self.rows.tobytes()])
 
@@ -77,7 +116,8 @@ class Record(NamedTuple):
             ids = np.frombuffer(content[:size], "<i8").astype(np.int64)
         values = np.frombuffer(content[size:], head["dtype"])
         rows = values.astype(values.dtype.newbyteorder("=")).reshape(head["shape"])
-        return cls(head["kind"], ids, rows, head["note"])
+        names = tuple(head["names"]) if "names" in head else None
+        return cls(head["kind"], ids, rows, head["note"], names, head.get("prefixes"))
 
 
 class JournalReader:
@@ -274,6 +314,12 @@ def _sequence(head: bytes) -> int | None:
         return None
     magic, sequence, _, _ = HEAD.unpack(head[: HEAD.size])
     return int(sequence) if magic == MAGIC else None
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    """How many entries two lists have in common from their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _digest(body: bytes) -> bytes:

@@ -249,7 +249,7 @@ def encode_online(
     refresh, on_refresh, coders
         As for `OnlineEncoder`, which this is a loop over; settings have a `refresh` of their own.
     stream : iterable
-        Row arrays, pairs (ids, rows) or row batches.
+        Row arrays, pairs (ids, rows) or row batches; or one array of all rows.
 
     Yields
     ------

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streambits import storage
 from streambits._arrays import (
     LAST_ID,
+    NO_IDS,
     TEXT,
     Array,
     CheckedRows,
@@ -25,6 +26,7 @@ from streambits._arrays import (
     as_ids,
     as_rows,
     blocks,
+    column_names,
     to_numpy,
 )
 from streambits._files import make_folder
@@ -145,6 +147,7 @@ class StreamIndex:
         self.coders = CoderSet(seed=settings.seed)
         self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
         self._columns: int | None = None
+        self.names: tuple[str, ...] | None = None  # of the columns, where frames came
         self._note: Any = None
         self._seen = self._removed = 0
         self._next = 0
@@ -237,9 +240,12 @@ class StreamIndex:
         for name in ("columns", "seen", "removed", "note"):
             setattr(self, f"_{name}", held[name])
         self._next, self._blocked = held["next"], held.get("blocked")
-        self._due = held.get("due", self._due)
+        self._due, names = held.get("due", self._due), held.get("names")
+        self.names = None if names is None else tuple(names)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
-        self._waiting = dict(zip(ids.tolist(), rows, strict=True))
+        single = held.get("waiting_single", np.zeros(len(rows), np.bool_))
+        own = [row.astype(np.float32) if one else row for row, one in zip(rows, single)]
+        self._waiting = dict(zip(ids.tolist(), own, strict=True))
         if held["started"]:
             learner: Learner = storage.load(folder / f"{LEARNER}.safetensors")
             self.coders = storage.load(folder / f"{CODERS}.safetensors")
@@ -313,6 +319,8 @@ class StreamIndex:
         Parameters
         ----------
         rows : array of shape (n, d)
+            Or a data frame: the names of its columns are kept, and other frames must have them in
+            the same order, in queries too.
         ids : array of shape (n,), optional
             Whole numbers or texts, of one kind in an index; of an id that comes twice, the last
             row counts. Without them, 0, 1, 2, ... in the order in which rows come.
@@ -328,18 +336,18 @@ class StreamIndex:
             If the journal cannot be written; nothing has changed then.
         """
         self._check_open()
-        note = _plain(note)
         checked = self._checked_rows(rows)
         named = None if ids is None else self._checked_ids(ids, len(checked))
         if not len(checked) and note is None:
             return
         with self._writing():
+            names = self._checked_names(rows, "rows")
             self._check_range(self._checked_rows(checked))
             if named is None:
                 named = self._default_ids(len(checked))
             self._check_ids(named)
             before = self._blocked
-            self._commit(Record("add", named, checked, note))
+            self._commit(Record("add", named, checked, note, names))
             if self._blocked is not None and before is None:
                 warnings.warn(
                     f"{self._blocked}; they are searched by true distances until there are "
@@ -383,7 +391,7 @@ class StreamIndex:
         int
             How many of them were in the index.
         """
-        note, named = _plain(note), as_ids(ids)
+        named = as_ids(ids)
         with self._writing():
             here = self._has(named)
             gone = np.unique(named[here]) if here.any() else named[:0]
@@ -470,6 +478,7 @@ class StreamIndex:
 
     def _commit(self, record: Record) -> None:
         """Write a change to the journal, then apply it."""
+        record = record.behind(self._note)
         place = self._folder
         if self._rows is not None and record.kind == "add":
             self._rows.write(record.rows)
@@ -521,7 +530,8 @@ class StreamIndex:
         else:
             raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
         if record.note is not None:
-            self._note = record.note
+            self._note = record.note_behind(self._note)
+        self.names = record.names or self.names
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
         start = 0
@@ -677,6 +687,26 @@ class StreamIndex:
             raise InputError(f"there are {len(named)} ids for {count} rows: pass one id per row")
         return named
 
+    def _checked_names(self, rows: Any, name: str) -> tuple[str, ...] | None:
+        """Names of the columns of a frame, if they are new; others than those before are refused.
+
+        Rows without names are taken as they are.
+        """
+        names = column_names(rows)
+        if names is None or names == self.names:
+            return None
+        if self.names is not None:
+            missing = [one for one in self.names if one not in names]
+            other = [one for one in names if one not in self.names]
+            what = "are in another order than"
+            if missing or other:
+                what = f"lack {missing[0]!r} of" if missing else f"have {other[0]!r} beside"
+            raise InputError(
+                f"the columns of {name} {what} those of this index, {', '.join(self.names)[:200]}: "
+                f"pass {name}[list(index.names)]"
+            )
+        return names
+
     def _check_ids(self, ids: Ids) -> None:
         """Refuse ids of another kind than those that are here, and texts of one hash."""
         held = next(iter(self._waiting), None)
@@ -733,11 +763,18 @@ class StreamIndex:
         -------
         Hits
             While rows wait for landmarks, by true distances.
+
+        Notes
+        -----
+        Answers are ranked by codes. A row that is in the index, and is searched for, is mostly but
+        not always the first hit, least of all where it was encoded in an epoch that does not suit
+        it; `rerank` puts it first if it is among those that are ranked again.
         """
         self._follow()
         k = as_count(k, "k")
         with self._gate.reading():
             self._check_whole()
+            self._checked_names(rows, "queries")
             if _is_empty(rows):
                 return _no_queries(min(k, len(self)))
             asked = as_rows(rows, width=self._columns, name="queries")
@@ -755,7 +792,7 @@ class StreamIndex:
             return _reranked(found, asked, look_up, k, metric or self.settings.metric)
 
     def _search_waiting(self, asked: Array, k: int, allow: Any, metric: str | None) -> Hits:
-        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        ids = _named(list(self._waiting), NO_IDS)
         rows = np.stack(list(self._waiting.values())) if self._waiting else None
         return nearest_rows(asked, ids, rows, k, metric or self.settings.metric, allow=allow)
 
@@ -805,6 +842,7 @@ class StreamIndex:
         with self._gate.reading():
             if self._online is None:
                 raise InputError(f"there is no coder yet: {len(self)} rows wait for landmarks")
+            self._checked_names(rows, "rows")
             return self._online.coder.encode(rows)
 
     @property
@@ -1041,7 +1079,7 @@ class StreamIndex:
     def _live(self) -> NDArray[np.int64]:
         """Numbers of the ids that are here."""
         if self._online is None:
-            return numbers_of(_named(list(self._waiting), np.empty(0, np.int64)))
+            return numbers_of(_named(list(self._waiting), NO_IDS))
         with self.codes.pinned() as held:
             found = [held.numbers(epoch) for epoch in held.epochs]
         return np.concatenate([np.empty(0, np.int64), *found])
@@ -1085,12 +1123,13 @@ class StreamIndex:
             storage.save(part, folder / f"{name}.safetensors", private=True)
 
     def _state(self, rows: RowStore | None) -> dict[str, Any]:
-        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        ids, waiting = _named(list(self._waiting), NO_IDS), list(self._waiting.values())
         empty = np.empty((0, self._columns or 0), np.float32)
         return {
             "settings": self.settings.plain(),
             "keep_rows": self.keep_rows,
             "columns": self._columns,
+            "names": self.names,
             "seen": self._seen,
             "removed": self._removed,
             "note": self._note,
@@ -1098,7 +1137,8 @@ class StreamIndex:
             "blocked": self._blocked,
             "due": self._due,
             "waiting_ids": _ids_state(ids),
-            "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
+            "waiting_single": np.array([row.dtype == np.float32 for row in waiting], np.bool_),
+            "waiting_rows": np.stack(waiting) if waiting else empty,
             "started": self._online is not None,
             "out_of_reach": 0 if self._online is None else self._online.out_of_reach,
             "rows": None if rows is None else rows.state(),
@@ -1119,19 +1159,9 @@ def _pieces(online: OnlineEncoder, rows: NDArray[Any], places: NDArray[np.intp])
     return found
 
 
-def _plain(note: Any) -> Any:
-    """The note as it is read again."""
-    if note is None:
-        return None
-    try:
-        return json.loads(json.dumps(note, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"note is {note!r:.60}, which is not a JSON value: {error}") from None
-
-
 def _is_empty(rows: Any) -> bool:
     """Whether it is a batch without rows, of any number of columns."""
-    shape = getattr(rows, "shape", ())
+    shape: Any = getattr(rows, "shape", ())
     return (isinstance(rows, list | tuple) and not rows) or (len(shape) > 0 and shape[0] == 0)
 
 
@@ -1146,11 +1176,12 @@ class _Held:
         self.held = held
 
     def state(self) -> dict[str, Any]:
-        return self.held | {"note": json.dumps(self.held["note"])}
+        return self.held | {name: json.dumps(self.held[name]) for name in ("note", "names")}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state | {"note": json.loads(state["note"])})
+        texts = {name: json.loads(state.get(name, "null")) for name in ("note", "names")}
+        return cls(state | texts)
 
 
 storage.register(_Held, model=True)

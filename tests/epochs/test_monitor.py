@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import streambits as sb
 from streambits.epochs.detector import CHUNK, WIDER
-from streambits.epochs.monitor import DriftEvidence, DriftMonitor
+from streambits.epochs.monitor import DriftMonitor
 from streambits.model.projection import Projection
 
 MARKS = 300  # landmarks: four times as many rows are kept, more than two looks bring
@@ -148,40 +148,3 @@ def test_a_watch_expects_rows_like_the_new_landmarks():
     assert (new.mean(axis=1) > 1.5).all()
     expected = learner.features(new).astype(np.float64).mean(axis=0)
     assert np.allclose(learner.state()["monitor"].state()["mean"], expected, rtol=1e-6)
-
-
-# Shards that measure, and one monitor that judges
-
-
-@pytest.mark.parametrize("shift", [0.0, 2.0])
-def test_what_a_shard_has_measured_is_judged_as_the_stream_is(shift):
-    """One shard is the stream: evidence, alarm and the rows since are those of `until`."""
-    rows = np.concatenate([cloud(40 * CHUNK, seed=2), cloud(8 * CHUNK, shift, seed=3)])
-    features = features_of()
-    one, judge = (DriftMonitor("auto", features) for _ in range(2))
-    due = one.until(rows, None, epoch=0)
-    measured = judge.copy()
-    found = measured.evidence(rows[: due or len(rows)][::8])
-    before = measured.state()
-    assert judge.judge(found, rows[: due or len(rows)], epoch=0) == (due is not None)
-    assert (due is not None) == (shift > 0)
-    assert [m.evidence for m in judge.measurements] == [m.evidence for m in one.measurements]
-    assert [m.rows for m in judge.measurements] == [m.rows for m in one.measurements]
-    assert (judge.since() == one.since()).all()
-    assert measured.state()["rows"] == before["rows"] == 0  # to measure changes nothing
-
-
-def test_evidence_in_pieces_is_evidence():
-    rows = np.concatenate([cloud(20 * CHUNK, seed=2), cloud(6 * CHUNK, 0.3, seed=3)])
-    features = features_of()
-    whole, pieces = (DriftMonitor(10**6, features) for _ in range(2))
-    whole.judge(whole.evidence(rows[::8]), rows, epoch=0)
-    for start in range(0, len(rows), 2 * CHUNK):
-        some = rows[start : start + 2 * CHUNK]
-        pieces.judge(pieces.evidence(some[::8]), some, epoch=0)
-    nothing = DriftEvidence(np.zeros(0), np.zeros(0), np.zeros((0, 1, 1), np.float32))
-    assert not pieces.judge(nothing, rows[:0], epoch=0)
-    assert list(pieces.measurements)[-1].evidence == list(whole.measurements)[-1].evidence
-    assert [m.proportion_evidence for m in pieces.measurements] == [
-        m.proportion_evidence for m in whole.measurements
-    ]

@@ -1,12 +1,11 @@
 """Commands in processes of their own that can be killed; rows that move."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from signal import SIGKILL, SIGTERM
+from signal import SIGTERM
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +20,11 @@ LOADED = (
     + """
 import json, os, select, signal, time
 import streambits.jobs.reader
-import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
+import streambits.io.codes.parquet, streambits.io.codes.convert
 from streambits.io import rows as sources
 with contextlib.suppress(ImportError):
     import streambits.io.rows.kafka as kafka
     kafka.ANSWER = 1.0
-    import streambits.io.groups.kafka as groups
-    groups.LEASE = 2.0
-with contextlib.suppress(ImportError):
-    import streambits.io.groups.nats as groups
-    groups.LEASE = 1.5
 with contextlib.suppress(ImportError):
     import streambits.io.codes.postgres
 
@@ -62,27 +56,6 @@ def run(job):
 
 for line in sys.stdin:
     print(run(json.loads(line)), flush=True)
-"""
-)
-SEVERAL = (
-    LOADED
-    + """
-def start(job):
-    child = os.fork()
-    if not child:
-        work(job)
-    return child
-
-def ended(job):
-    try:
-        found, status = os.waitpid(job["process"], os.WNOHANG)
-    except ChildProcessError:
-        return None
-    return os.waitstatus_to_exitcode(status) if found else None
-
-for line in sys.stdin:
-    job = json.loads(line)
-    print(json.dumps(ended(job) if "process" in job else start(job)), flush=True)
 """
 )
 
@@ -160,66 +133,6 @@ class Jobs:
                 assert code == 0, self.said
                 return kills
             kills += 1
-
-
-class Members:
-    """Members of groups: several commands at a time, each in a process of its own."""
-
-    def __init__(self, folder):
-        self.folder, self.count, self.codes = folder, 0, {}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SEVERAL],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def _ask(self, job):
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def start(self, arguments, rows=500):
-        """Start a command; its process. What it says is in `said(process)`."""
-        self.count += 1
-        log = self.folder / f"log{self.count}"
-        found = self._ask({"arguments": [*map(str, arguments)], "log": str(log), "rows": rows})
-        log.touch()
-        self.codes[found] = (None, log)
-        return found
-
-    def code(self, process):
-        """The exit code, negative after a signal; None while it runs."""
-        code, log = self.codes[process]
-        if code is None:
-            code = self._ask({"process": process})
-            self.codes[process] = (code, log)
-        return code
-
-    def wait(self, *processes, seconds=90):
-        """The exit codes of processes, once all have ended."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            codes = [self.code(process) for process in processes]
-            if None not in codes:
-                return codes
-            time.sleep(0.02)
-        for process in processes:
-            if self.code(process) is None:
-                os.kill(process, SIGKILL)
-        raise AssertionError([self.said(process) for process in processes])
-
-    def said(self, process):
-        return self.codes[process][1].read_text()
-
-
-@pytest.fixture(scope="session")
-def members(tmp_path_factory):
-    members = Members(tmp_path_factory.mktemp("members"))
-    yield members
-    members.process.stdin.close()
-    members.process.wait()
-    members.process.stdout.close()
 
 
 @pytest.fixture(scope="session")

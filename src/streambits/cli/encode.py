@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from streambits.cli.engine import READING, SHOWING, EngineOptions, encode_by_engine
 from streambits.cli.options import JobOptions, Sources, To
 from streambits.cli.output import report_end, run_and_report, watching
 from streambits.epochs.coder_set import CoderSet
@@ -19,7 +18,6 @@ from streambits.jobs.work import Encoding, EncodingByEpoch
 
 
 def encode_command(
-    context: typer.Context,
     model: Annotated[
         Path, typer.Argument(help="The file of a learner or a coder, or the folder of a job.")
     ],
@@ -49,7 +47,6 @@ def encode_command(
         Path | None, typer.Option(help="File for bad rows, for --skip-bad without a folder.")
     ] = None,
     options: JobOptions,
-    engine: EngineOptions,
 ) -> None:
     """Give rows their codes by a model that was learned before, which stays as it is.
 
@@ -59,13 +56,9 @@ def encode_command(
     A job's folder stands for the coder that made its last codes. OUT records which model it was,
     and streambits search OUT uses that one.
 
-    With --engine, workers encode partitions, which are files or row groups, each into a file of
-    codes of its own; the same command makes those that are missing.
-
     Example: cat rows.csv | streambits encode model.safetensors -
     """
     here = out == "-"
-    by_engine = engine.check(context, ("model", "sources", "out", *READING, *SHOWING), here=here)
     if here and (to or options.json or options.keep):
         raise typer.BadParameter("--to, --keep and --json need a folder: name one with --out")
     if not here and (every_epoch or bit_strings):
@@ -82,10 +75,6 @@ def encode_command(
             f"the job in {model} goes on, and its next commit replaces the model: wait until it "
             f"has ended, or leave --out out"
         )
-    if by_engine:
-        told = {"options": options, "engine": engine}
-        encode_by_engine(sources, Path(out), found, str(model), **told)  # type: ignore[arg-type]
-        return
     work = Encoding(found.coder, str(model), options.device, refuse=options.refuse)
     if here:
         if every_epoch and isinstance(found.coders, CoderSet):

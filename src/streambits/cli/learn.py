@@ -1,12 +1,10 @@
 """`streambits learn`: a model from one pass over a stream; it resumes."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from streambits.cli.engine import READING, SHOWING, EngineOptions, learn_by_engine
 from streambits.cli.options import (
     From,
     JobOptions,
@@ -19,10 +17,7 @@ from streambits.cli.output import run_and_report
 from streambits.jobs.job import JobPlan
 from streambits.jobs.models import open_learner
 from streambits.jobs.work import Learning
-from streambits.methods.settings import Settings
 
-ALLOWED = (*(one.name for one in fields(Settings)), "sources", "out", "from_", "like")
-ALLOWED += (*READING, *SHOWING, "out_of_reach")
 Like = Annotated[
     Path | None,
     typer.Option(
@@ -41,7 +36,6 @@ def learn_command(
     like: Like = None,
     settings: LearnSettings,
     options: JobOptions,
-    engine: EngineOptions,
 ) -> None:
     """Learn a model from a stream; `encode` then makes codes.
 
@@ -51,10 +45,6 @@ def learn_command(
 
     A folder of files may grow: the same command then reads the new ones. --from MODEL goes on
     learning from other rows, in a folder of its own.
-
-    With --engine, workers learn partitions, which are files or row groups, and what they learned is
-    merged in a fixed order: the same partitions give the same model on any number of workers.
-    Landmarks are drawn from all files, which are read once more for that.
 
     Example: streambits learn vectors/*.parquet --bits 64 --out model/
     """
@@ -71,11 +61,6 @@ def learn_command(
             plain, names = {option: found.digest}, {option: str(path)}
     if like is not None and start is not None:
         start = start.shard()
-    if engine.check(context, ALLOWED):
-        model = settings if start is None else start
-        told = {"options": options, "engine": engine}
-        learn_by_engine(sources, out, model, plain, names, **told)  # type: ignore[arg-type]
-        return
     plan = JobPlan(
         verb="learn",
         source=options.open(sources),

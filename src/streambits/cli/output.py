@@ -8,7 +8,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from rich.table import Table
 import streambits
 from streambits.cli.options import JobOptions
 from streambits.io.protocols import Source
-from streambits.io.urls import secrets_in, without_urls
+from streambits.io.urls import redact_urls, secrets_in
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import JobPlan, run_job
 from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
@@ -53,7 +53,7 @@ def stdout() -> Console:
 @contextmanager
 def working(console: Console, title: str) -> Iterator[None]:
     """Show what is going on until it is over."""
-    title = without_urls(title, sys.argv[1:])
+    title = redact_urls(title, sys.argv[1:])
     if not console.is_interactive:
         console.print(title)
         yield
@@ -147,52 +147,6 @@ def job_progress() -> Iterator[Watcher]:
             console.print(progress_line(progress), soft_wrap=True)
 
     yield show
-
-
-@contextmanager
-def partitions_done(options: JobOptions) -> Iterator[Callable[[str, int, int], None]]:
-    """What shows how many partitions an engine has done."""
-    started: dict[str, float] = {}
-    if options.log_json:
-        with _logging(JsonLog("engine")) as log:
-            yield lambda what, done, count: log.line("partition", what=what, done=done, of=count)
-        return
-    if options.quiet:
-        yield lambda *_: None
-        return
-    console = stderr()
-
-    def line(what: str, done: int, count: int) -> str:
-        begun = started.setdefault(what, time.monotonic())
-        spent = time.monotonic() - begun
-        left = spent / (done - 1) * (count - done) if done > 1 else None  # since the first was done
-        words = [
-            f"{what} {done:,} of {count:,} partitions",
-            duration(left if done < count else None),
-        ]
-        return ", ".join(filter(None, words))
-
-    if console.is_interactive:
-        with Live(console=console, transient=True) as live:
-
-            def show(what: str, done: int, count: int) -> None:
-                lines = Table.grid(expand=True)
-                lines.add_row(ProgressBar(total=count, completed=done))
-                lines.add_row(line(what, done, count))
-                live.update(lines)
-
-            yield show
-        return
-    last = -EVERY
-
-    def tell(what: str, done: int, count: int) -> None:
-        nonlocal last
-        text = line(what, done, count)
-        if done == count or time.monotonic() - last >= EVERY:
-            last = time.monotonic()
-            console.print(text, soft_wrap=True)
-
-    yield tell
 
 
 def progress_line(progress: Progress) -> str:

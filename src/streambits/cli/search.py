@@ -14,7 +14,6 @@ from rich.table import Table
 
 from streambits._arrays import Ids, as_ids
 from streambits.cli import output
-from streambits.cli.engine import EngineOptions, search_by_engine
 from streambits.cli.options import Format, column_names
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.errors import InputError, StorageError
@@ -30,9 +29,6 @@ from streambits.jobs.search import (
     rows_by_id,
 )
 from streambits.model.batches import RowBatch
-
-_SOME = ("where", "query", "k", "model", "real", "candidates", "metric", "allow", "columns")
-OPTIONS = (*_SOME, "ids", "format", "as_json")  # of an engine
 
 
 class Reach(StrEnum):
@@ -59,7 +55,6 @@ def _candidates(text: str | None) -> str | int | None:
 
 
 def search_command(
-    context: typer.Context,
     where: Annotated[
         str, typer.Argument(help="A job's folder, codes (as for streambits index) or an index.")
     ],
@@ -136,7 +131,6 @@ def search_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines, as without a terminal.")
     ] = False,
-    engine: EngineOptions,
 ) -> None:
     """Find the nearest codes of each query.
 
@@ -145,7 +139,7 @@ def search_command(
     with several epochs distances are estimates of Euclidean ones (of a model of --metric cosine
     between rows of length one); with one they are sums of the real values whose bits differ, or
     with --no-real numbers of bits. Without a terminal the output is JSON lines: {"query": 0,
-    "ids": [...], "distances": [...]}, with "certain" or "reads" where answers are proven.
+    "ids": [...], "distances": [...]}, with "reads" where answers are proven.
 
     Example: streambits search job/ --query queries.npy -k 10
     """
@@ -155,26 +149,8 @@ def search_command(
         )
     if exact is not None and rerank is not None:
         raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
-    by_engine = engine.check(context, OPTIONS)
     console = output.stderr()
     source = open_source(query, columns=column_names(columns), ids=ids, format=format)
-    if by_engine:
-        only = None if allow is None else read_ids(allow)
-        wanted = {"candidates": candidates, "metric": None if metric is None else metric.value}
-        told = {name: value for name, value in wanted.items() if value is not None}
-        console.print(f"searching {where} by {engine.engine}", soft_wrap=True)
-        found = search_by_engine(
-            where,
-            _usable(source),
-            k,
-            model=model,
-            real=real is not False,
-            name=source.name,
-            engine=engine,
-            how={"allow": only, **told},
-        )
-        show(found, as_json)
-        return
     rows = None if rerank is None else open_source(rerank, ids=rerank_ids)
     with output.working(console, f"opening {where}"):
         only = None if allow is None else read_ids(allow)
@@ -245,10 +221,10 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
     table = Table("query", "id", "distance", "proven")
     for number, answer in enumerate(answers):
         table.add_section() if number else None
-        proven = answer.certain or [answer.reads is not None] * len(answer.ids)
-        for place, hit in enumerate(zip(answer.ids, answer.distances, proven, strict=True)):
+        proven = "" if answer.reads is None else "yes"
+        for place, hit in enumerate(zip(answer.ids, answer.distances, strict=True)):
             name = "" if place else str(answer.query)
-            table.add_row(name, str(hit[0]), f"{hit[1]:g}", "yes" if hit[2] else "")
+            table.add_row(name, str(hit[0]), f"{hit[1]:g}", proven)
     output.stdout().print(table)
 
 

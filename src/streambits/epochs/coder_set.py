@@ -122,32 +122,6 @@ class CoderSet:
         self._held[epoch] = new
         return new
 
-    def pool(self, coder: Coder, shards: Iterable["CoderSet"], before: int) -> None:
-        """Replace what is known of the current epoch by what shards have recorded of it.
-
-        Parameters
-        ----------
-        coder : Coder
-            The newest coder of the epoch.
-        shards : iterable of CoderSet
-            In a fixed order, each with a seed of its own: their samples are merged.
-        before : int
-            Rows that were recorded in the epochs before.
-        """
-        if self._files is not None and self._files.save is not None:
-            self._file(epoch for epoch in list(self._held) if epoch < coder.epoch)
-        self.seen, whole = before, None
-        for shard in shards:
-            part = shard._held.get(coder.epoch)
-            if not isinstance(part, GrowingEpoch):
-                continue
-            self.seen += shard.seen
-            whole = part.copy() if whole is None else whole.merged(part)
-        self._held.pop(coder.epoch, None)
-        if whole is not None:
-            whole.coder = coder
-            self._held[coder.epoch] = whole
-
     # Files of epochs that are over
 
     def store_in(

@@ -144,17 +144,6 @@ class GrowingEpoch:
             self.rows.update(rows)
             self.codes.update(codes.packed)
 
-    def copy(self) -> Self:
-        """Return an independent copy."""
-        return type(self)(self.coder, self.rows.copy(), self.codes.copy())
-
-    def merged(self, other: "GrowingEpoch") -> Self:
-        """Add the sample of other rows of the same epoch; returns itself."""
-        self.rows.merge(other.rows)
-        self.codes.merge(other.codes)
-        self._now = None
-        return self
-
     def now(self) -> Epoch:
         """Return the epoch as if it were over."""
         if self._now is None:

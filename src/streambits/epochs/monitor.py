@@ -64,22 +64,6 @@ class _Sampled(NamedTuple):
     codes: dict[int, Any]
 
 
-class DriftEvidence(NamedTuple):
-    """What a shard has measured of its rows, for a monitor that judges several shards together.
-
-    Attributes
-    ----------
-    gains, means : array of shape (n,)
-        What each measurement adds to the evidence of the affinities, and their mean.
-    values : array of shape (n, k, 64), single precision
-        The rows that were measured, embedded: from them proportions are judged.
-    """
-
-    gains: NDArray[np.float64]
-    means: NDArray[np.float64]
-    values: NDArray[np.float32]
-
-
 class DriftMonitor:
     """A test of every 8th row that reports when a new epoch should start.
 
@@ -295,46 +279,6 @@ class DriftMonitor:
         shift = xp.sqrt(xp.sum(centre**2, axis=1) * each / energy)
         found = (1 - inside, shift, xp.mean(xp.abs(2 * balance - 1), axis=1))
         return np.asarray(to_numpy(xp.stack(found, axis=1)))
-
-    # Several shards of a stream, which measure, and one that judges
-
-    def evidence(self, rows: Array) -> DriftEvidence:
-        """Measure rows of a shard for `judge`; nothing here changes.
-
-        Parameters
-        ----------
-        rows : array of shape (64 n, d)
-            Every 8th row of n chunks of 512 rows, one or more.
-        """
-        with one_blas_thread():
-            closest, values = self._compared(rows)
-        gains, means = self.detector.gains(closest), closest.mean(axis=1)
-        return DriftEvidence(gains, means, np.ascontiguousarray(values, np.float32))
-
-    def judge(self, evidence: DriftEvidence, recent: Array, epoch: int) -> bool:
-        """Take into account what shards have measured, in a fixed order.
-
-        Parameters
-        ----------
-        evidence : DriftEvidence
-            Of all shards since the last call, as if they were one stream.
-        recent : array of shape (n, d)
-            The last rows of these, from which landmarks of a new epoch are drawn.
-        epoch : int
-            The current epoch, for the measurements.
-
-        Returns
-        -------
-        bool
-            Whether a new epoch is due.
-        """
-        first = self.measurements[-1].rows // CHUNK if self.measurements else 0
-        self._record(recent)
-        if not len(evidence.gains):
-            return False
-        shifts = self.proportions.gains(evidence.values).tolist()
-        found = _Sampled(evidence.gains.tolist(), shifts, evidence.means.tolist(), {})
-        return self._due(found, first, epoch, 0) is not None
 
     def since(self) -> Array:
         """Return the rows since the change, as far as they are kept, the oldest first.

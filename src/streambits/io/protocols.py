@@ -6,7 +6,7 @@ makes them last at a commit; what was written after its last commit may be writt
 sink must then hold it once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -63,34 +63,6 @@ class Live(Source, Protocol):
     @property
     def lag(self) -> int | None:
         """Rows that wait to be read."""
-        ...
-
-
-@runtime_checkable
-class Sliced(Source, Protocol):
-    """A stream of a broker of which several members of a group read a slice each.
-
-    `follow`, `idle`: as for the source; `lanes`: partitions of the stream that are read side by
-    side, or None where any stretch of it can be cut into as many slices as one likes.
-    """
-
-    follow: bool
-    idle: float | None
-
-    @property
-    def lanes(self) -> int | None: ...
-
-    def bounds(self) -> dict[str, tuple[int, int]]:
-        """The first offset of every partition, and the next that it will give."""
-        ...
-
-    def read_slice(
-        self, lane: int, start: int, end: int, decided: Mapping[str, Any]
-    ) -> Iterator[RowBatch]:
-        """The messages of a lane from one offset up to another, however often that is asked for.
-
-        decided: what the messages before have decided, as the offset of a batch says it.
-        """
         ...
 
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -169,11 +169,6 @@ class JobFolder:
         """The number of the process that works here."""
         return self.path / "lock"
 
-    @property
-    def group(self) -> "GroupFiles":
-        """What the members of a group hand to each other."""
-        return GroupFiles(self.path / "group")
-
     # Reading
 
     @property
@@ -224,28 +219,6 @@ class JobFolder:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    def share(self) -> None:
-        """Let this job work here beside other processes of the same job; no lock is held.
-
-        Raises
-        ------
-        StorageError
-            If the folder belongs to another job.
-        """
-        self._check_empty()
-        with disk_errors(self.path):
-            make_folder(self.path)
-            if self.running:
-                raise StorageError(
-                    f"{self.path} is the folder of a job that runs without a group: stop it, or "
-                    f"choose another folder"
-                )
-        there = self.description()
-        if there is None:
-            self._describe()
-        elif found := self._differences(there):
-            raise self._of_another(found)
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """From now on this is where the job is."""
@@ -312,29 +285,6 @@ class JobFolder:
         except StorageError:
             return True
         return bool(models) or codes or (last is not None and any(last.counts.values()))
-
-
-class GroupFiles(NamedTuple):
-    """What the members of a group hand to each other, in files that are never changed."""
-
-    folder: Path
-
-    @property
-    def token_file(self) -> Path:
-        """By which members know that they share one folder."""
-        return self.folder / "token"
-
-    def state(self, number: int) -> Path:
-        """What was learned before a round, and the coder for it."""
-        return self.folder / f"round-{number:08d}.safetensors"
-
-    def shard(self, number: int, lane: int) -> Path:
-        """What a lane has learned up to the end of a round."""
-        return self.folder / f"shard-{number:08d}-{lane:05d}.safetensors"
-
-    def rejects(self, number: int, lane: int) -> Path:
-        """Rows of a slice that could not be used."""
-        return self.folder / f"rejects-{number:08d}-{lane:05d}.jsonl"
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Learner: the mutable model. It sees each row once and produces frozen coders."""
 
 import logging
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -423,9 +424,13 @@ class Learner:
         return self._sketch.seen + self._blocks.size * len(self._full) + self._blocks.waiting
 
     @property
-    def certificate(self) -> float:
-        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far."""
-        return self.sketch.certificate
+    def certificate(self) -> float | None:
+        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far.
+
+        None where nothing is proven: the sketch does not learn, or has sampled rows.
+        """
+        sketch = self.sketch
+        return sketch.certificate if sketch.learns and math.isfinite(sketch.certificate) else None
 
     @property
     def nbytes(self) -> int:
@@ -711,73 +716,6 @@ class Learner:
             "monitor": self._monitor and self._monitor.fresh(),
         }
         return Learner.from_state(self.state() | empty)
-
-    def evidence(self, rows: Array) -> Any:
-        """Measure rows of a shard, by which `judge` decides about a new epoch.
-
-        Parameters
-        ----------
-        rows : array of shape (64 n, d)
-            Every 8th row of n chunks of 512 rows of the shard, one or more.
-
-        Returns
-        -------
-        DriftEvidence or None
-            None without a monitor.
-        """
-        return self._monitor.evidence(self._checked(rows)) if self._monitor else None
-
-    @alone
-    def judge(self, evidence: Any, recent: Array) -> bool:
-        """Begin a new epoch if what the shards of this learner have measured asks for it.
-
-        Shards never begin one themselves: landmarks of their own would not merge.
-
-        Parameters
-        ----------
-        evidence : DriftEvidence
-            Of all shards since the last call, in a fixed order.
-        recent : array of shape (n, d)
-            The last rows of these.
-
-        Returns
-        -------
-        bool
-            Whether an epoch has begun.
-        """
-        if self._monitor is None:
-            return False
-        due = self._monitor.judge(evidence, self._checked(recent), self.epoch)
-        if due:
-            self._renew(changed=True)
-        return due
-
-    @alone
-    def pooled(self, base: "Learner", shards: Iterable["Learner"]) -> "Learner":
-        """Return this learner as if it had learned what `base` and some shards have, no more.
-
-        Its coder, its epoch and its monitor stay as they are: the monitor does not see the rows of
-        shards, but what they have measured (`judge`).
-
-        Parameters
-        ----------
-        base : Learner
-            Of the same features.
-        shards : iterable of Learner
-            To be merged in this order.
-        """
-        learned, own = base.state(), self.state()
-        kept = {name: learned[name] for name in ("sketch", "sample", "waiting")}
-        whole = Learner.from_state(own | kept | {"stale": True, "monitor": None})
-        for shard in shards:
-            whole.merge(shard)
-        whole._monitor = own["monitor"]
-        return whole
-
-    @property
-    def recent(self) -> int:
-        """Number of rows that the monitor keeps to draw landmarks from; 0 without one."""
-        return self._monitor.recent if self._monitor else 0
 
     def shard(self, partition: int | None = None) -> "Learner":
         """Return a learner like this one that has seen nothing, to be merged with it.

@@ -39,8 +39,6 @@ class Monitor(Protocol):
     -------
     until(rows, projection, epoch)
         After how many of the rows a new epoch is due, or None.
-    evidence(rows), judge(evidence, recent, epoch)
-        What a shard measures, and whether a new epoch is due by what all shards have measured.
     since()
         The rows since the change.
     marks
@@ -64,8 +62,6 @@ class Monitor(Protocol):
     @property
     def nbytes(self) -> int: ...
     def until(self, rows: Array, projection: Projection | None, epoch: int) -> int | None: ...
-    def evidence(self, rows: Array) -> Any: ...
-    def judge(self, evidence: Any, recent: Array, epoch: int) -> bool: ...
     def since(self) -> Array: ...
 
     marks: Any

@@ -5,16 +5,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from streambits._arrays import as_ids
 from streambits.errors import InputError, StorageError
-from streambits.io.codes import parquet as module
-from streambits.io.codes._append import CodeColumns
 from streambits.io.codes.parquet import (
-    part_file,
     read_codes,
-    settle_parts,
     write_codes,
-    write_part,
 )
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
@@ -250,50 +244,3 @@ def test_columns_that_are_not_refinements_are_refused(tmp_path):
 
 
 # Parts of a group
-
-
-@given(
-    st.lists(
-        st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=8), min_size=1, max_size=5
-    ),
-    st.booleans(),
-)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_settled_parts_have_the_last_code_of_each_live_id(tmp_path_factory, parts, text):
-    """Also where it is stopped: after each file, what is read is what a dict has."""
-    folder, live = tmp_path_factory.mktemp("parts"), {}
-    for number, events in enumerate(parts):
-        columns = []
-        for place, (key, removed) in enumerate(events):
-            name = f"id-{key}" if text else key
-            live.pop(name, None)
-            if removed:
-                columns.append(CodeColumns.marks(as_ids([name]), 8, 0))
-            else:
-                code = Codes(np.array([[8 * number + place]], np.uint8), 8)
-                columns.append(CodeColumns.of([name], code, 8, 0))
-                live[name] = 8 * number + place
-        write_part(columns, 8, part_file(folder, 1 + number // 2, number % 2), refine=0, keep=())
-
-    def held():
-        found = {}
-        for ids, codes in read_codes(folder) if list(folder.glob("*.parquet")) else ():
-            found |= dict(zip(ids.tolist(), codes.packed[:, 0].tolist(), strict=True))
-        return found
-
-    assert held() == live
-    written, real = [], module._write
-
-    def stopped(*arguments):
-        real(*arguments)
-        assert held() == live
-        written.append(arguments[-1])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_write", stopped)
-        settle_parts(folder, 8, refine=0, keep=())
-        assert held() == live
-        assert sum(parquet.read_table(file).num_rows for file in folder.iterdir()) == len(live)
-        count = len(written)
-        settle_parts(folder, 8, refine=0, keep=())
-        assert len(written) == count  # there is nothing left to do
