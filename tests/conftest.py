@@ -22,7 +22,9 @@ settings.register_profile(
 settings.register_profile("explore", settings.get_profile("default"), derandomize=False)
 settings.load_profile("default")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background: children would inherit it
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # in the background: children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

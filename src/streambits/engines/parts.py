@@ -257,7 +257,11 @@ def search_shard(shard: Any, queries: Any, k: int = 10, **options: Any) -> Hits:
     StorageError
         If a file has marks of removals: they are of ids in other files, too.
     """
-    if isinstance(shard, str | Path) and Path(shard).suffix == ".parquet" and part_facts(Path(shard)).tombstones:
+    if (
+        isinstance(shard, str | Path)
+        and Path(shard).suffix == ".parquet"
+        and part_facts(Path(shard)).tombstones
+    ):
         raise StorageError(
             f"{shard} has marks of removals, which have an order: search its folder without an "
             f"engine, or encode it again"

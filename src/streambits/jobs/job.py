@@ -146,7 +146,9 @@ def _convert(codes: Path, file: str) -> None:
     try:
         export(codes, file)
     except (EpochError, InputError, StorageError) as error:
-        raise type(error)(f"{error}; all codes are in {codes}, and streambits index converts them") from error
+        raise type(error)(
+            f"{error}; all codes are in {codes}, and streambits index converts them"
+        ) from error
 
 
 class Job:
