@@ -1,8 +1,6 @@
 """Against the mock cluster inside librdkafka: the real protocol on loopback."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -180,19 +178,6 @@ def test_a_broker_that_stays_away_is_told_in_a_sentence(kafka_cluster, monkeypat
     finally:
         kafka_cluster.start()
     assert len(all_of([first, *source.read(first.offset)])[0]) == 20
-
-
-@pytest.mark.slow
-def test_without_the_package_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['confluent_kafka'] = None\n"
-        "from streambits.errors import MissingExtraError\n"
-        "try: import streambits.io.rows.kafka\n"
-        "except MissingExtraError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"confluent-kafka" in run.stdout
-    assert b"streambits[kafka]" in run.stdout
 
 
 def test_settings_of_the_client_come_from_the_environment(monkeypatch):

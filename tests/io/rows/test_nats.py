@@ -3,8 +3,6 @@
 import asyncio
 import io
 import json
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -277,19 +275,6 @@ def test_it_works_inside_a_running_loop(nats_server):
         return all_of(NatsSource(nats_server.url, name).read())[0]
 
     assert asyncio.run(inside()) == [1, 2, 3, 4]
-
-
-@pytest.mark.slow
-def test_without_the_package_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['nats'] = None\n"
-        "from streambits.errors import MissingExtraError\n"
-        "try: import streambits.io.rows.nats\n"
-        "except MissingExtraError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"nats-py" in run.stdout
-    assert b"streambits[nats]" in run.stdout
 
 
 class Fake:
