@@ -321,7 +321,7 @@ def test_rows_of_another_scale_are_refused_and_a_few_are_counted(done, fails, ro
     assert "out of reach" in said
 
 
-@pytest.mark.parametrize("method", ["ssbc", "linear", "osh"])
+@pytest.mark.parametrize("method", ["ssbc", "linear"])
 @pytest.mark.parametrize("refine", [0, 4])
 @pytest.mark.filterwarnings("default::streambits.errors.ReachWarning")
 def test_no_verb_gives_one_code_to_most_rows_in_silence(
@@ -330,7 +330,6 @@ def test_no_verb_gives_one_code_to_most_rows_in_silence(
     np.save(tmp_path / "rows.npy", rows)
     np.save(tmp_path / "far.npy", rows * 0.01 + 1000)
     plain = ("--bits", 4, "--n-landmarks", 40, "--epochs", "never", "--refine", refine)
-    plain = plain if method != "osh" else ("--bits", 4)
     job = tmp_path / "job"
     done("online", tmp_path / "rows.npy", "--method", method, *plain, "--out", job)
     accept = ("--out-of-reach", "accept")

@@ -58,6 +58,8 @@ for line in sys.stdin:
     print(run(json.loads(line)), flush=True)
 """
 )
+
+
 class Jobs:
     """Runs commands in processes of their own, quickly: they are forked, not loaded anew."""
 
