@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -483,3 +484,13 @@ def test_a_damaged_arrow_message_is_a_reject_or_rows(place, byte, cut):
     damaged = good[:place] if cut else good[:place] + bytes([byte]) + good[place + 1 :]
     batch = parse(damaged, format="arrow")
     assert len(batch.ids) == len(batch.rows)
+
+
+def test_the_example_of_the_page_on_messages():
+    page = (Path(__file__).parents[3] / "docs" / "messages.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(compile(example, "messages.md", "exec"), names)
+    batch = parse(names["payload"], format="arrow")
+    assert batch.ids.tolist() == [f"doc-{i}" for i in range(256)]
+    assert np.array_equal(batch.rows, names["rows"])
