@@ -17,7 +17,7 @@ from streambits.interop.sklearn import SSBC
 from streambits.cli.reference import reference
 rows = np.random.default_rng(0).random((600, 8), dtype=np.float32)
 learner = sb.Settings(bits=16, method="rff_fd", count=50).learner([rows])
-print(sb.__file__, learner.features.width, "--count" in reference())
+print(sb.__file__, learner.features.width, "`count`" in reference())
 try:
     sb.Settings(count=50).checked()
 except sb.errors.InputError as error:

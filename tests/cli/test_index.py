@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes import open_codes, open_sink
+from streambits.io.codes import open_codes
 
 
 def pairs(index):
@@ -46,25 +46,6 @@ def test_round_the_formats(command, job, tmp_path, expected):
     assert "tables" in str(found.state())
 
 
-def test_an_index_keeps_its_method(command, job, tmp_path):
-    first, second = tmp_path / "a.index", tmp_path / "b.index"
-    command("index", job, "--out", first, "--strategy", "scan")
-    command("index", first, "--out", second)
-    assert sb.load(second).strategy == "scan"
-
-
-def test_files_that_hold_something_else(fails, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
-    assert "line 1 of x.jsonl holds no code" in fails("index", "x.jsonl")
-    (tmp_path / "x.npy").write_bytes(b"nonsense")
-    assert "cannot be read as .npy" in fails("index", "x.npy")
-    (tmp_path / "arrays").mkdir()
-    for name in ("ids", "codes", "epochs"):
-        np.save(tmp_path / "arrays" / f"{name}.npy", np.zeros(3))
-    assert "packed codes are (n, bytes)" in fails("index", "arrays")
-
-
 def test_faiss_and_back(command, one_epoch, tmp_path):
     pytest.importorskip("faiss")
     there, back = tmp_path / "x.faiss", tmp_path / "x.safetensors"
@@ -77,17 +58,6 @@ def test_faiss_refuses_two_epochs(fails, job, tmp_path):
     pytest.importorskip("faiss")
     assert "epochs 0, 1" in fails("index", job, "--out", tmp_path / "x.faiss")
     assert not (tmp_path / "x.faiss").exists()
-
-
-@pytest.mark.parametrize("kind", ["npy:codes", "codes.jsonl"])
-def test_other_sinks(command, job, tmp_path, monkeypatch, kind):
-    monkeypatch.chdir(tmp_path)
-    sink = open_sink(kind, 16)
-    for ids, codes in open_codes(job / "codes").index().items():
-        sink.write(ids, codes)
-    sink.close()
-    assert command("index", kind.removeprefix("npy:")).code == 0
-    assert pairs(sb.load("index.safetensors")) == pairs(open_codes(job / "codes").index())
 
 
 def test_packed_codes_in_npy(command, tmp_path, monkeypatch):

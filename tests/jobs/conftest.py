@@ -58,6 +58,8 @@ for line in sys.stdin:
     print(run(json.loads(line)), flush=True)
 """
 )
+
+
 class Jobs:
     """Runs commands in processes of their own, quickly: they are forked, not loaded anew."""
 
@@ -123,7 +125,7 @@ class Jobs:
         while True:
             rows, commit = self.rng.integers(50, 800), self.rng.integers(100, 3000)
             code = self.run(
-                [*arguments, "--commit-rows", commit],
+                [*arguments, "--set", f"commit_rows={commit}"],
                 seconds=self.rng.uniform(0, most),
                 rows=int(rows),
             )

@@ -209,7 +209,7 @@ def test_slow_clients_are_let_go(serving, vectors):
 
 
 def test_when_ingestion_is_behind_clients_are_told_to_come_again(serving, vectors):
-    one = serving(*SMALL, "--queue", "1")
+    one = serving(*SMALL, "--set", "queue=1")
     body = np.arange(3000).tobytes() + vectors.tobytes()
     statuses, lock = [], threading.Lock()
 
