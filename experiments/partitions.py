@@ -148,7 +148,7 @@ def growth(most: int, rows_each: int = 64) -> None:
             score = f"{both[0]:.4f} ({both[0] - both[1]:+.4f})"
         print(
             f"| {count} | {gram_error(merged, alone):.1e} | {score} | "
-            f"{many.certificate / energy:.2e} | {one.certificate / energy:.2e} |",
+            f"{many.sketch.certificate / energy:.2e} | {one.sketch.certificate / energy:.2e} |",
             flush=True,
         )
         count *= 10

@@ -203,7 +203,7 @@ def _settings(learner: Learner) -> dict[str, Any]:
         "l": getattr(sketch, "size", None),
         "m": learner.features.width,
         "bandwidth": getattr(learner.features, "bandwidth", None),
-        "certificate": learner.certificate,
+        "certificate": sketch.certificate,
     }
 
 

@@ -139,13 +139,6 @@ GROUPS = (
         ("streambits.engines.dask", "streambits.engines.spark"),
     ),
     Group(
-        "checks.md",
-        "The conformance kit",
-        "What every part promises, as functions; [Contributing](../contributing.md) has an example "
-        "of each.",
-        ("streambits.checks",),
-    ),
-    Group(
         "errors.md",
         "Errors",
         "Every exception of this package is a `StreambitsError`, and its message says what to do. "

@@ -25,7 +25,6 @@ from streambits.stream_index import StreamIndex
 from streambits.tune import tune
 
 if TYPE_CHECKING:
-    from streambits import checks
     from streambits.evaluation.evaluate import evaluate
     from streambits.io.codes import open_codes
     from streambits.jobs.describe import describe
@@ -44,7 +43,6 @@ __all__ = [
     "Settings",
     "StreamIndex",
     "bandwidth",
-    "checks",
     "describe",
     "diagnose",
     "encode_online",
@@ -68,7 +66,6 @@ __all__ = [
 ]
 
 _LATER = {  # imported when they are first used: nothing else needs what they import
-    "checks": "streambits.checks",
     "describe": "streambits.jobs.describe:describe",
     "evaluate": "streambits.evaluation.evaluate:evaluate",
     "open": "streambits.jobs.search:open_searcher",

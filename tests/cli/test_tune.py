@@ -65,7 +65,7 @@ def test_a_number_of_bytes(command, source, more):
 def test_a_table_for_people(command, source):
     done = command("tune", source, *SMALL, "--target", "recall")
     text = " ".join(done.out.split())
-    assert re.search(r"\b(1 setting|[2-9]\d* settings) tried", text)
+    assert re.search(r"\b(1 setting|\d+ settings) tried", text)
     for expected in ("score", "best: ", f"streambits learn {source} --method"):
         assert expected in text
     assert "drawing at most 400 rows" in done.err

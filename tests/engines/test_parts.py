@@ -17,7 +17,7 @@ from streambits.engines.parts import code_files, merge_hits, remove_leftovers, s
 from streambits.engines.run import LocalEngine, array_partitions, encode, search
 from streambits.errors import InputError, StorageError
 from streambits.io.codes import open_sink
-from streambits.io.codes.parquet import facts
+from streambits.io.codes.parquet import part_facts
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +244,7 @@ def test_a_file_with_marks_of_removals_is_refused(coder, mixture, tmp_path):
     sink.commit()
     sink.remove(np.array([7]))
     sink.commit()
-    marked = [path for path in code_files(tmp_path / "codes") if facts(path)[1]]
+    marked = [path for path in code_files(tmp_path / "codes") if part_facts(path).tombstones]
     assert marked
     with pytest.raises(StorageError, match="marks of removals"):
         search_shard(marked[0], coder.encode(mixture(2)))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.checks import check_features
+from conformance import check_features
 from streambits.errors import InputError
 from streambits.features import Cosines
 

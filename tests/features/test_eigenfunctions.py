@@ -3,7 +3,7 @@ import pytest
 import scipy.linalg
 
 import streambits as sb
-from streambits.checks import check_features
+from conformance import check_features
 from streambits.errors import InputError
 from streambits.features import Eigenfunctions, class_functions
 from streambits.features.eigenfunctions import modes_of

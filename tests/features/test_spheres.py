@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from streambits.checks import check_features
+from conformance import check_features
 from streambits.features import Spheres
 
 

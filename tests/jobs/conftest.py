@@ -20,7 +20,7 @@ LOADED = (
     + """
 import json, os, select, signal, time
 import streambits.jobs.reader
-import streambits.io.codes.parquet, streambits.io.codes.jsonl, streambits.io.codes.npy
+import streambits.io.codes.parquet, streambits.io.codes.convert
 from streambits.io import rows as sources
 with contextlib.suppress(ImportError):
     import streambits.io.rows.kafka as kafka

@@ -80,7 +80,7 @@ def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
     jobs.whole([*command, "--out", tmp_path / "job"])
     for other, words in (
         (["--set", "seed=7"], "seed is 0 there and 7 here"),
-        (["--to", str(tmp_path / "x.jsonl")], "sink is codes there and"),
+        (["--to", "postgresql://127.0.0.1:1/x"], "sink is codes there and"),
     ):
         assert jobs.run([*command, *other, "--out", tmp_path / "job"]) == 1
         assert "belongs to another job" in jobs.said

@@ -64,18 +64,9 @@ def test_online_with_many_epochs_of_which_few_are_kept(jobs, moving_files, tmp_p
     kill_until(jobs, command, FEW, tmp_path, content)
 
 
-@pytest.mark.parametrize("where", ["codes.jsonl", "npy"])
-def test_online_to_another_sink(where, jobs, moving_files, tmp_path, content):
+def test_online_that_is_converted_at_its_end(jobs, moving_files, tmp_path, content):
     def command(name):
-        target = tmp_path / name / where
-        target.parent.mkdir()
-        to = f"npy:{target}" if where == "npy" else str(target)
-        return ["online", moving_files, *ONLINE, "--to", to]
-
-    def bytes_of(name):
-        path = tmp_path / name / where
-        files = sorted(path.iterdir()) if path.is_dir() else [path]
-        return {file.name: file.read_bytes() for file in files}
+        return ["online", moving_files, *ONLINE, "--to", tmp_path / f"{name}.jsonl"]
 
     seconds = jobs.whole([*command("alone"), "--out", tmp_path / "job"])
     kills = tries = 0
@@ -83,7 +74,8 @@ def test_online_to_another_sink(where, jobs, moving_files, tmp_path, content):
         tries += 1
         name = f"killed{tries}"
         kills += jobs.killed([*command(name), "--out", tmp_path / f"job{tries}"], seconds)
-        assert bytes_of(name) == bytes_of("alone")
+        files = [tmp_path / f"{file}.jsonl" for file in (name, "alone")]
+        assert files[0].read_bytes() == files[1].read_bytes()
         assert content(tmp_path / f"job{tries}") == content(tmp_path / "job")
 
 

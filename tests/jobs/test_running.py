@@ -125,8 +125,6 @@ def test_queries_are_encoded_by_a_job_that_runs(jobs, mixture, nats_server, tmp_
     command += [
         "--set",
         "commit_seconds=0.2",
-        "--to",
-        tmp_path / "codes.jsonl",
         "--out",
         tmp_path / "job",
     ]

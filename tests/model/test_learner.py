@@ -324,6 +324,14 @@ def test_memory_does_not_grow_with_the_stream(train, mixture):
 # Other libraries
 
 
+@pytest.mark.parametrize(("name", "value"), [("certificate", np.inf), ("learns", False)])
+def test_where_nothing_is_proven_there_is_no_certificate(train, monkeypatch, name, value):
+    learner = sb.methods.linear(train, 4).learn(train)
+    assert learner.certificate == 0  # exact
+    monkeypatch.setattr(Gram, name, value)
+    assert learner.certificate is None
+
+
 @pytest.mark.parametrize("method", ["ssbc", "paper", "pcah", "osh", "itq", "lsh", "nystrom"])
 def test_a_learner_of_strict_arrays_comes_close_to_one_of_numpy(method, build, train, rows):
     here = build(method, train.astype(np.float64))

@@ -8,7 +8,8 @@ import typer
 
 from streambits.cli import output
 from streambits.cli.options import AsJson
-from streambits.io.codes import SAVED, open_codes, save_index
+from streambits.io.codes import open_codes
+from streambits.io.codes.convert import ENDINGS, export
 from streambits.model.codes import MOST_BITS
 
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
@@ -24,8 +25,8 @@ class Strategy(StrEnum):
 
 def _as_output(out: Path) -> Path:
     """Refuse a name that does not say the format."""
-    if out.suffix not in SAVED:
-        raise typer.BadParameter(f"{out} should end in one of {', '.join(SAVED)}")
+    if out.suffix not in ENDINGS:
+        raise typer.BadParameter(f"{out} should end in one of {', '.join(ENDINGS)}")
     return out
 
 
@@ -41,7 +42,8 @@ def index_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="File to write: .safetensors, .index, .faiss or .parquet.", callback=_as_output
+            help="File to write: .safetensors, .index, .faiss, .parquet, .jsonl or .npy.",
+            callback=_as_output,
         ),
     ] = Path("index.safetensors"),
     strategy: Annotated[
@@ -67,7 +69,7 @@ def index_command(
         index = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
         if index.strategy == Strategy.multi:
             index.build()
-        save_index(index, out)
+        export(index, out)
     facts = {
         "out": str(out),
         "codes": len(index),

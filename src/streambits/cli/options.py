@@ -31,8 +31,8 @@ Out = Annotated[Path, typer.Option(help="Folder of the job.")]
 To = Annotated[
     str | None,
     typer.Option(
-        help="Where codes go: a folder, FILE.jsonl, FILE.index, FILE.faiss, npy:folder or "
-        "postgresql://host/database?table=name. Default: Parquet in the folder."
+        help="A file to write at the end: .jsonl, .npy, .parquet, .index or .faiss; or, in place "
+        "of Parquet in the folder, postgresql://host/database?table=name."
     ),
 ]
 Model = Annotated[

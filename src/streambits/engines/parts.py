@@ -24,7 +24,7 @@ from streambits.index import HammingIndex, Hits
 from streambits.index.hits import merge_nearest
 from streambits.index.keys import Keys
 from streambits.io.codes import open_codes
-from streambits.io.codes.parquet import facts, write_codes
+from streambits.io.codes.parquet import part_facts, write_codes
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
@@ -257,7 +257,11 @@ def search_shard(shard: Any, queries: Any, k: int = 10, **options: Any) -> Hits:
     StorageError
         If a file has marks of removals: they are of ids in other files, too.
     """
-    if isinstance(shard, str | Path) and Path(shard).suffix == ".parquet" and facts(Path(shard))[1]:
+    if (
+        isinstance(shard, str | Path)
+        and Path(shard).suffix == ".parquet"
+        and part_facts(Path(shard)).tombstones
+    ):
         raise StorageError(
             f"{shard} has marks of removals, which have an order: search its folder without an "
             f"engine, or encode it again"

@@ -136,7 +136,7 @@ def _waiting(codes: str | Path) -> "WaitingRows | None":
 def _opened(codes: str | Path, model: str | Path | None) -> "Searcher | WaitingRows":
     found = open_model_of(codes, model)
     newest = found.coder
-    bytes_only = code_format(codes) in ("faiss", "packed", "jsonl", "npy")
+    bytes_only = code_format(codes) in ("faiss", "jsonl", "npy")
     bits = newest.bits if bytes_only else None
     job = code_format(codes) == "job" and found.commit is not None
     committed = found.commit.sink if job and found.commit else None

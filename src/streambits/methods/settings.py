@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_choice, as_rows, to_numpy
+from streambits._arrays import Array, as_choice, as_rows, is_rows, to_numpy
 from streambits.errors import InputError
 from streambits.features import centres, nearest
 from streambits.methods import METHODS, Method
@@ -241,18 +241,19 @@ class Settings(MethodSettings):
         replace(filled, bits=1).learner([np.eye(2)[: self.n_landmarks]])
         return filled
 
-    def learner(self, rows: list[NDArray[Any]]) -> Learner:
+    def learner(self, rows: Array | list[Array]) -> Learner:
         """Build a learner with landmarks from the first rows of a stream.
 
         Parameters
         ----------
-        rows : list of arrays of shape (n, d)
+        rows : array of shape (n, d), or list of such arrays
             Best `gathered` rows together; all of them are landmarks if they are few.
 
         Returns
         -------
         Learner
         """
+        rows = [rows] if is_rows(rows) else list(rows)
         if self.metric == COSINE:
             rows = [to_numpy(unit_rows(as_rows(some))) for some in rows]
         settings, more = self.resolved(rows), {}

@@ -15,7 +15,7 @@ import numpy as np
 from streambits._arrays import NO_IDS, TEXT, Ids, as_count, as_ids, concat_ids
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import CodeColumns, as_lengths, check_begun
+from streambits.io.codes.columns import CodeColumns, as_lengths, check_begun
 from streambits.io.codes.rerank import LONGEST, bit_strings, split_name, vector_text
 from streambits.io.protocols import Payload
 from streambits.io.retry import DEFAULT, Retry

@@ -6,26 +6,22 @@ precision, relative to the squared length of all rows.
 
 The checks of certificates and energies compare the attribute `matrix` (B, or A'A itself in a
 `Gram`) with A'A of the rows. They do not apply to a sketch without `matrix`, or whose certificate
-is infinite: whoever checks such a sketch must say so by `skip`, for which `UNCERTIFIED` has the
-names.
+is infinite: `UNCERTIFIED` has their names.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from streambits._arrays import Array, array_namespace, double, to_numpy
-from streambits.checks._compare import Inapplicable, equal, expect, expect_error
+from conformance.compare import InapplicableError, equal, expect, expect_error
+from streambits._arrays import array_namespace, double, to_numpy
 from streambits.errors import MergeError, RankError
-from streambits.sketches import Gram, Sketch
+from streambits.sketches import Gram
 
-Factory = Callable[[], Sketch]
 UNITS = 64
 
 
-def check_sketch_fresh(factory: Factory, rows: Array) -> None:
+def check_sketch_fresh(factory, rows):
     """`fresh` is empty, learns like a new sketch, and has nothing in common with its origin."""
     origin = _of(factory, rows)
     before, fresh = origin.state(), origin.fresh()
@@ -36,18 +32,18 @@ def check_sketch_fresh(factory: Factory, rows: Array) -> None:
     expect(equal(origin.state(), before), "expected the origin to stay as it was")
 
 
-def check_sketch_counts(factory: Factory, rows: Array) -> None:
+def check_sketch_counts(factory, rows):
     """Every row is counted immediately."""
     for count in (1, 2, 5, len(rows)):
         _expect_seen(_of(factory, rows[:count, :]), count)
 
 
-def check_sketch_mean(factory: Factory, rows: Array) -> None:
+def check_sketch_mean(factory, rows):
     """The mean of a centred sketch is that of the rows; a raw sketch has zeros."""
     _expect_mean(_of(factory, rows[:3, :], rows[3:, :]), rows)
 
 
-def check_sketch_certificate(factory: Factory, rows: Array) -> None:
+def check_sketch_certificate(factory, rows):
     """0 <= A'A - B'B <= certificate, up to rounding, at any moment: no rows wait out of sight."""
     sketch, start = factory(), 0
     for stop in (1, 2, 5, rows.shape[0] // 2, rows.shape[0]):
@@ -57,14 +53,14 @@ def check_sketch_certificate(factory: Factory, rows: Array) -> None:
         start = stop
 
 
-def check_sketch_split(factory: Factory, rows: Array) -> None:
+def check_sketch_split(factory, rows):
     """Any split of the rows gives the same count and mean."""
     for split in _splits(factory, rows):
         _expect_seen(split, len(rows))
         _expect_mean(split, rows)
 
 
-def check_sketch_certificate_of_split(factory: Factory, rows: Array) -> None:
+def check_sketch_certificate_of_split(factory, rows):
     """Any split of the rows gives the same B'B, up to rounding and the certificates."""
     whole = _of(factory, rows)
     for split in _splits(factory, rows):
@@ -75,7 +71,7 @@ def check_sketch_certificate_of_split(factory: Factory, rows: Array) -> None:
         expect(apart <= allowed, f"splits differ by {apart:.3g}; expected {allowed:.3g}")
 
 
-def check_sketch_prepare(factory: Factory, rows: Array) -> None:
+def check_sketch_prepare(factory, rows):
     """`prepare` changes nothing, and `absorb` of its result is an update."""
     sketch, whole = factory(), _of(factory, rows)
     before = sketch.state()
@@ -85,7 +81,7 @@ def check_sketch_prepare(factory: Factory, rows: Array) -> None:
     expect(equal(sketch.state(), whole.state()), "expected prepare and absorb to be an update")
 
 
-def check_sketch_merge(factory: Factory, rows: Array) -> None:
+def check_sketch_merge(factory, rows):
     """A merged sketch has counted all rows, and their mean; the other stays as it was."""
     left, right = _halves(factory, rows)
     before = right.state()
@@ -95,14 +91,14 @@ def check_sketch_merge(factory: Factory, rows: Array) -> None:
     expect(equal(right.state(), before), "expected the merged-in sketch to stay as it was")
 
 
-def check_sketch_merge_with_empty(factory: Factory, rows: Array) -> None:
+def check_sketch_merge_with_empty(factory, rows):
     """Merging an empty sketch, or into one, adds nothing."""
     for merged in _merged_with_empty(factory, rows):
         _expect_seen(merged, len(rows))
         _expect_mean(merged, rows)
 
 
-def check_sketch_certificate_of_merge(factory: Factory, rows: Array) -> None:
+def check_sketch_certificate_of_merge(factory, rows):
     """Merging keeps to the certificates of one pass over all rows, also with an empty sketch."""
     left, right = _halves(factory, rows)
     left.merge(right)
@@ -110,7 +106,7 @@ def check_sketch_certificate_of_merge(factory: Factory, rows: Array) -> None:
         expect_certified(merged, rows)
 
 
-def check_sketch_merge_refusal(factory: Factory, rows: Array) -> None:
+def check_sketch_merge_refusal(factory, rows):
     """Merging something else is a MergeError and changes nothing."""
     sketch = _of(factory, rows)
     before, other = sketch.state(), Gram(sketch.width + 1)
@@ -118,7 +114,7 @@ def check_sketch_merge_refusal(factory: Factory, rows: Array) -> None:
     expect(equal(sketch.state(), before), "expected a refused merge to change nothing")
 
 
-def check_sketch_copy(factory: Factory, rows: Array) -> None:
+def check_sketch_copy(factory, rows):
     """A copy is equal, and what happens to one leaves the other as it was."""
     sketch = _of(factory, rows)
     before, copy = sketch.state(), sketch.copy()
@@ -130,7 +126,7 @@ def check_sketch_copy(factory: Factory, rows: Array) -> None:
     expect(equal(copy.state(), grown), "expected the copy to stay as it was")
 
 
-def check_sketch_state(factory: Factory, rows: Array) -> None:
+def check_sketch_state(factory, rows):
     """`from_state(state())` goes on as the original does, to the last bit."""
     sketch = _of(factory, rows[:7, :])
     again = type(sketch).from_state(sketch.state())
@@ -143,7 +139,7 @@ def check_sketch_state(factory: Factory, rows: Array) -> None:
     expect(equal(mine.vectors, theirs.vectors), "expected the same directions")
 
 
-def check_sketch_memory(factory: Factory, rows: Array) -> None:
+def check_sketch_memory(factory, rows):
     """`nbytes` is constant from construction."""
     sketch = factory()
     before = sketch.nbytes
@@ -152,7 +148,7 @@ def check_sketch_memory(factory: Factory, rows: Array) -> None:
         expect(sketch.nbytes == before, f"expected {before} bytes, found {sketch.nbytes}")
 
 
-def check_sketch_directions(factory: Factory, rows: Array) -> None:
+def check_sketch_directions(factory, rows):
     """Directions are orthonormal, strongest first, and reading them changes nothing."""
     sketch = _of(factory, rows)
     before = sketch.state()
@@ -164,7 +160,7 @@ def check_sketch_directions(factory: Factory, rows: Array) -> None:
     expect((energies[:-1] >= energies[1:]).all(), "expected the strongest direction first")
 
 
-def check_sketch_energies(factory: Factory, rows: Array) -> None:
+def check_sketch_energies(factory, rows):
     """An energy is the mean squared length of a row along its direction, by the certificate."""
     sketch = _of(factory, rows)
     _require_certificate(sketch)
@@ -175,7 +171,7 @@ def check_sketch_energies(factory: Factory, rows: Array) -> None:
     expect(apart <= allowed, f"energies are off by {apart:.3g}; expected {allowed:.3g} at most")
 
 
-def check_sketch_learns(factory: Factory, rows: Array) -> None:
+def check_sketch_learns(factory, rows):
     """Rows change the directions of a sketch that learns, and never those of one that does not."""
     different = 2 * array_namespace(rows).flip(rows, axis=1)  # of one column, only energies differ
     sketch, changed = _of(factory, rows), _of(factory, different)
@@ -192,14 +188,14 @@ def check_sketch_learns(factory: Factory, rows: Array) -> None:
     )
 
 
-def check_sketch_rank_error(factory: Factory, rows: Array) -> None:
+def check_sketch_rank_error(factory, rows):
     """More directions than the capacity are a RankError."""
     sketch = _of(factory, rows)
     count = sketch.capacity + 1
     expect_error(RankError, lambda: sketch.directions(count), f"{count} directions")
 
 
-CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
+CHECKS = (
     check_sketch_fresh,
     check_sketch_counts,
     check_sketch_mean,
@@ -227,8 +223,8 @@ UNCERTIFIED = (
 )
 
 
-def expect_certified(sketch: Sketch, rows: Array) -> None:
-    """Expect 0 <= A'A - B'B <= certificate; `Inapplicable` where the sketch promises no bound."""
+def expect_certified(sketch, rows):
+    """Expect 0 <= A'A - B'B <= certificate; inapplicable without a bound."""
     _require_certificate(sketch)
     missing = np.linalg.eigvalsh(_scatter(sketch, rows) - _summary(sketch))
     slack = _rounding(rows)
@@ -237,54 +233,54 @@ def expect_certified(sketch: Sketch, rows: Array) -> None:
     expect(high <= most + slack, f"||A'A - B'B|| is {high:.3g}, beyond the certificate {most:.3g}")
 
 
-def _require_certificate(sketch: Sketch) -> None:
+def _require_certificate(sketch):
     if not hasattr(sketch, "matrix"):
-        raise Inapplicable("the sketch has no matrix to compare with the rows")
+        raise InapplicableError("the sketch has no matrix to compare with the rows")
     if sketch.certificate == math.inf:
-        raise Inapplicable("the certificate is infinite and bounds nothing")
+        raise InapplicableError("the certificate is infinite and bounds nothing")
 
 
-def _expect_seen(sketch: Sketch, count: int) -> None:
+def _expect_seen(sketch, count):
     expect(sketch.seen == count, f"expected seen {count}, got {sketch.seen}")
 
 
-def _expect_mean(sketch: Sketch, rows: Array) -> None:
+def _expect_mean(sketch, rows):
     mean, wanted = to_numpy(sketch.mean), to_numpy(double(rows)).mean(axis=0)
     fine = not mean.any() or np.allclose(mean, wanted, rtol=1e-4, atol=1e-6)
     expect(fine, f"expected the mean of the rows or zeros, {wanted[:3]}..., got {mean[:3]}...")
 
 
-def _of(factory: Factory, *batches: Array) -> Sketch:
+def _of(factory, *batches):
     sketch = factory()
     for batch in batches:
         sketch.update(batch)
     return sketch
 
 
-def _splits(factory: Factory, rows: Array) -> tuple[Sketch, Sketch]:
+def _splits(factory, rows):
     one_by_one = _of(factory, *(rows[i : i + 1, :] for i in range(len(rows))))
     return _of(factory, rows[:1, :], rows[1:8, :], rows[8:, :]), one_by_one
 
 
-def _halves(factory: Factory, rows: Array) -> tuple[Sketch, Sketch]:
+def _halves(factory, rows):
     middle = rows.shape[0] // 3
     return _of(factory, rows[:middle, :]), _of(factory, rows[middle:, :])
 
 
-def _merged_with_empty(factory: Factory, rows: Array) -> tuple[Sketch, Sketch]:
+def _merged_with_empty(factory, rows):
     left, right = _of(factory, rows), factory()
     left.merge(factory())
     right.merge(_of(factory, rows))
     return left, right
 
 
-def _summary(sketch: Any) -> Any:
+def _summary(sketch):
     """B'B."""
     matrix = to_numpy(double(sketch.matrix))
     return matrix if isinstance(sketch, Gram) else matrix.T @ matrix
 
 
-def _scatter(sketch: Sketch, rows: Array) -> Any:
+def _scatter(sketch, rows):
     """A'A of the rows, around their mean if the sketch tracks one."""
     exact = to_numpy(double(rows))
     if to_numpy(sketch.mean).any():
@@ -292,6 +288,6 @@ def _scatter(sketch: Sketch, rows: Array) -> Any:
     return exact.T @ exact
 
 
-def _rounding(rows: Array) -> float:
+def _rounding(rows):
     unit = float(array_namespace(rows).finfo(rows.dtype).eps)
     return UNITS * unit * float(np.sum(to_numpy(double(rows)) ** 2))

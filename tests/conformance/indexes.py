@@ -5,21 +5,16 @@ Every check takes a function that makes an empty index (`add`, `upsert`, `remove
 raises an AssertionError that says what was expected. The right answers are counted bit by bit.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from streambits.checks._compare import expect, expect_error
+from conformance.compare import expect, expect_error
 from streambits.errors import InputError, StreambitsError
 from streambits.model.codes import Codes
 
-Factory = Callable[[], Any]
-Held = dict[int, Any]
 QUERIES = 5
 
 
-def check_empty(factory: Factory, codes: Codes) -> None:
+def check_empty(factory, codes):
     """An empty index finds nothing, and says so in the usual shape."""
     index = factory()
     expect((len(index), list(index)) == (0, []), "expected an empty index")
@@ -28,7 +23,7 @@ def check_empty(factory: Factory, codes: Codes) -> None:
     expect([len(h.ids) for h in index.within(codes[:2], 1)] == [0, 0], "expected nothing within")
 
 
-def check_search(factory: Factory, codes: Codes) -> None:
+def check_search(factory, codes):
     """The k nearest, whole and by id where distances are equal; all where k is above the size."""
     ids = np.arange(len(codes)) * 7 - 100
     index, held = _filled(factory, codes, ids)
@@ -36,7 +31,7 @@ def check_search(factory: Factory, codes: Codes) -> None:
         _expect_hits(index.search(codes[:QUERIES], k), held, codes, k)
 
 
-def check_within(factory: Factory, codes: Codes) -> None:
+def check_within(factory, codes):
     """All within a radius and no others, nearest first."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
     for radius in (0, 1, codes.bits // 3, codes.bits):
@@ -48,7 +43,7 @@ def check_within(factory: Factory, codes: Codes) -> None:
             )
 
 
-def check_allow(factory: Factory, codes: Codes) -> None:
+def check_allow(factory, codes):
     """A filter leaves only the ids it names; unknown ones do not matter."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
     allow = np.concatenate([np.arange(0, len(codes), 3), [10**12]])
@@ -56,10 +51,10 @@ def check_allow(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], 10, allow=allow), some, codes, 10)
 
 
-def check_order_of_insertion(factory: Factory, codes: Codes) -> None:
+def check_order_of_insertion(factory, codes):
     """The order in which codes came leaves no trace."""
     order = np.random.default_rng(0).permutation(len(codes))
-    index, held = factory(), dict[int, Any]()
+    index, held = factory(), {}
     for some in np.array_split(order, 7):
         index.add(codes[some], some)
         held.update(zip(some.tolist(), codes[some].unpack(), strict=True))
@@ -67,7 +62,7 @@ def check_order_of_insertion(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], 20), held, codes, 20)
 
 
-def check_changes(factory: Factory, codes: Codes) -> None:
+def check_changes(factory, codes):
     """What is removed is gone, and what is updated has its new code."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
     half = len(codes) // 2
@@ -82,7 +77,7 @@ def check_changes(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], 15), held, codes, 15)
 
 
-def check_index_upsert(factory: Factory, codes: Codes) -> None:
+def check_index_upsert(factory, codes):
     """Codes of new ids are added, and those of others replaced; of an id, the last code counts."""
     half = len(codes) // 2
     index, held = _filled(factory, codes[:half], np.arange(half))
@@ -94,7 +89,7 @@ def check_index_upsert(factory: Factory, codes: Codes) -> None:
     _expect_hits(index.search(codes[:QUERIES], len(held)), held, codes, len(held))
 
 
-def check_index_refinement(factory: Factory, codes: Codes) -> None:
+def check_index_refinement(factory, codes):
     """`get` returns codes as they came, with their refinement; another number of bytes is refused.
 
     Whatever was removed and came again in between, and in whatever order.
@@ -117,7 +112,7 @@ def check_index_refinement(factory: Factory, codes: Codes) -> None:
     expect(index.get(np.arange(len(codes))) == codes, "expected refused codes to change nothing")
 
 
-def check_index_refusals(factory: Factory, codes: Codes) -> None:
+def check_index_refusals(factory, codes):
     """Bad input is an error of this package, and changes nothing."""
     index, held = _filled(factory, codes, np.arange(len(codes)))
     one = codes[:1]
@@ -151,19 +146,19 @@ CHECKS = (
 )
 
 
-def _filled(factory: Factory, codes: Codes, ids: Any) -> tuple[Any, Held]:
+def _filled(factory, codes, ids):
     index = factory()
     index.add(codes, ids)
     return index, dict(zip(ids.tolist(), codes.unpack(), strict=True))
 
 
-def _pairs(held: Held, query: Codes) -> list[tuple[int, int]]:
+def _pairs(held, query):
     """(distance, id) of all that is held, in the right order."""
     bits = query.unpack()[0]
     return sorted((int(np.count_nonzero(bits != row)), key) for key, row in held.items())
 
 
-def _expect_hits(hits: Any, held: Held, codes: Codes, k: int) -> None:
+def _expect_hits(hits, held, codes, k):
     for i in range(QUERIES):
         wanted = _pairs(held, codes[i])[:k]
         found = list(zip(hits.distances[i].tolist(), hits.ids[i].tolist(), strict=True))

@@ -6,25 +6,20 @@ rows, so the checks want more than two blocks of them, and a learner that can co
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from conformance.compare import InapplicableError, equal, expect, expect_error
+from conformance.sketches import expect_certified
 from streambits import storage
-from streambits._arrays import Array, as_rows, to_numpy
-from streambits.checks._compare import Inapplicable, equal, expect, expect_error
-from streambits.checks.sketches import expect_certified
+from streambits._arrays import as_rows, to_numpy
 from streambits.errors import InputError, MergeError, StreambitsError
-from streambits.model.learner import BLOCK, Learner
-
-Factory = Callable[[], Learner]
-LEAST = 2 * BLOCK + 1
+from streambits.model.learner import BLOCK
 
 
-def check_learner_seen(factory: Factory, rows: Array) -> None:
+def check_learner_seen(factory, rows):
     """`seen` counts every row, those still waiting for a full block too."""
     learner = factory()
     start = learner.seen
@@ -35,7 +30,7 @@ def check_learner_seen(factory: Factory, rows: Array) -> None:
     )
 
 
-def check_learner_codes(factory: Factory, rows: Array) -> None:
+def check_learner_codes(factory, rows):
     """There is one code per row, of the learner's bits and epoch, and not all the same."""
     learner = factory().learn(rows)
     codes = learner.coder().encode(rows)
@@ -46,7 +41,7 @@ def check_learner_codes(factory: Factory, rows: Array) -> None:
     expect(different, "expected different codes for different rows")
 
 
-def check_learner_decode(factory: Factory, rows: Array) -> None:
+def check_learner_decode(factory, rows):
     """Refined codes decode to rows near their own, within the bound where there is one.
 
     All codes of an epoch decode by every coder of it. Codes of sign bits alone are refused.
@@ -69,7 +64,7 @@ def check_learner_decode(factory: Factory, rows: Array) -> None:
         expect(same, "expected old codes of an epoch to decode as before")
 
 
-def check_learner_split(factory: Factory, rows: Array) -> None:
+def check_learner_split(factory, rows):
     """Any split of the stream into batches gives the same learner and codes, bit for bit."""
     whole = factory().learn(rows)
     for sizes in ((1, 1, 3, BLOCK - 4, 7), (BLOCK + 1,), (700,) * 5):
@@ -79,7 +74,7 @@ def check_learner_split(factory: Factory, rows: Array) -> None:
         _expect_equal(split, whole, rows, f"from batches of {sizes} rows and from one")
 
 
-def check_learner_threads(factory: Factory, rows: Array) -> None:
+def check_learner_threads(factory, rows):
     """Any number of threads gives the same learner and codes, bit for bit."""
     with threadpool_limits(1, user_api="blas"):
         alone = factory().learn(rows)
@@ -90,7 +85,7 @@ def check_learner_threads(factory: Factory, rows: Array) -> None:
         _expect_equal(together, alone, rows, "from 1 thread and from 3")
 
 
-def check_learner_isolated_rows(factory: Factory, rows: Array) -> None:
+def check_learner_isolated_rows(factory, rows):
     """A row has the same code isolated and in a batch, bit for bit."""
     coder = factory().learn(rows).coder()
     together = coder.encode(rows)
@@ -99,17 +94,17 @@ def check_learner_isolated_rows(factory: Factory, rows: Array) -> None:
         expect(isolated == together[i : i + 1], f"expected row {i} to have one code")
 
 
-def check_learner_project(factory: Factory, rows: Array) -> None:
+def check_learner_project(factory, rows):
     """The bits are the signs of `project`, wherever these are clear of rounding."""
     coder = factory().learn(rows).coder()
     if not coder.bits:
-        raise Inapplicable("its codes have no sign bits")
+        raise InapplicableError("its codes have no sign bits")
     values, bits = to_numpy(coder.project(rows)), coder.encode(rows).unpack()
     clear = np.abs(values) > 1e-3 * np.abs(values).max()
     expect(np.array_equal((values > 0)[clear], bits[clear]), "expected bits = project(rows) > 0")
 
 
-def check_learner_coder_changes_nothing(factory: Factory, rows: Array) -> None:
+def check_learner_coder_changes_nothing(factory, rows):
     """`coder()` changes nothing that was learned, and repeats itself."""
     learner = factory().learn(rows)
     before = _learned(learner)
@@ -118,7 +113,7 @@ def check_learner_coder_changes_nothing(factory: Factory, rows: Array) -> None:
     expect(_codes(learner, rows) == first, "expected the same codes when asked again")
 
 
-def check_learner_coder_frozen(factory: Factory, rows: Array) -> None:
+def check_learner_coder_frozen(factory, rows):
     """A coder stays as it is while its learner goes on."""
     learner = factory().learn(rows[: BLOCK + 5])
     coder = learner.coder()
@@ -127,7 +122,7 @@ def check_learner_coder_frozen(factory: Factory, rows: Array) -> None:
     expect(coder.encode(rows) == before, "expected a coder to give the same codes for ever")
 
 
-def check_learner_memory(factory: Factory, rows: Array) -> None:
+def check_learner_memory(factory, rows):
     """`nbytes` is constant from construction."""
     learner = factory()
     before = learner.nbytes
@@ -136,7 +131,7 @@ def check_learner_memory(factory: Factory, rows: Array) -> None:
         expect(learner.nbytes == before, f"expected {before} bytes, found {learner.nbytes}")
 
 
-def check_learner_save(factory: Factory, rows: Array) -> None:
+def check_learner_save(factory, rows):
     """A learner that is saved, loaded and goes on gives the bits of one that never stopped."""
     learner = factory().learn(rows[: BLOCK + 9])
     learner.coder()
@@ -150,7 +145,7 @@ def check_learner_save(factory: Factory, rows: Array) -> None:
     _expect_equal(loaded, learner, rows, "after loading")
 
 
-def check_learner_fresh(factory: Factory, rows: Array) -> None:
+def check_learner_fresh(factory, rows):
     """`fresh` has seen nothing, learns by itself, and shares features, bits and epoch."""
     learner = factory().learn(rows)
     before, fresh = _learned(learner), learner.fresh()
@@ -163,7 +158,7 @@ def check_learner_fresh(factory: Factory, rows: Array) -> None:
         expect(equal(mine, theirs), f"expected the same {name}")
 
 
-def check_learner_merge(factory: Factory, rows: Array) -> None:
+def check_learner_merge(factory, rows):
     """Merged shards have seen all rows; the other stays as it was."""
     left, right = _shards(factory, rows)
     before = _learned(right)
@@ -173,7 +168,7 @@ def check_learner_merge(factory: Factory, rows: Array) -> None:
     left.coder().encode(rows)
 
 
-def check_learner_certificate(factory: Factory, rows: Array) -> None:
+def check_learner_certificate(factory, rows):
     """The sketch of merged shards keeps to its certificate, as `check_sketch` has it."""
     left, right = _shards(factory, rows)
     left.merge(right)
@@ -181,7 +176,7 @@ def check_learner_certificate(factory: Factory, rows: Array) -> None:
     expect_certified(left.sketch, left.features(checked))
 
 
-def check_learner_merge_refusal(factory: Factory, rows: Array) -> None:
+def check_learner_merge_refusal(factory, rows):
     """Merging a learner of other settings is a MergeError and changes nothing."""
     learner, other = factory().learn(rows), factory().learn(rows)
     other.whitening += 1
@@ -190,16 +185,16 @@ def check_learner_merge_refusal(factory: Factory, rows: Array) -> None:
     expect(equal(_learned(learner), before), "expected a refused merge to change nothing")
 
 
-def check_learner_bad_rows(factory: Factory, rows: Array) -> None:
+def check_learner_bad_rows(factory, rows):
     """Rows that cannot be used are an InputError and change nothing."""
     learner = factory().learn(rows)
     before = _learned(learner)
     for name, bad in _bad(to_numpy(rows[: BLOCK + 1])):
-        expect_error(InputError, lambda bad=bad: learner.learn(bad), name)  # type: ignore[misc]
+        expect_error(InputError, lambda bad=bad: learner.learn(bad), name)
         expect(equal(_learned(learner), before), f"expected {name} to change nothing")
 
 
-def check_learner_huge_rows(factory: Factory, rows: Array) -> None:
+def check_learner_huge_rows(factory, rows):
     """Finite rows too large to square are refused whole, or learned without harm."""
     learner = factory().learn(rows)
     before = _learned(learner)
@@ -214,7 +209,7 @@ def check_learner_huge_rows(factory: Factory, rows: Array) -> None:
         learner.coder().encode(rows[:2])
 
 
-CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
+CHECKS = (
     check_learner_seen,
     check_learner_codes,
     check_learner_decode,
@@ -235,37 +230,28 @@ CHECKS: tuple[Callable[[Factory, Array], None], ...] = (
 )
 
 
-def enough(rows: Array) -> None:
-    """Refuse fewer than 4097 rows, with which checks of splits and merges would test nothing."""
-    if len(rows) < LEAST:
-        raise InputError(
-            f"{len(rows)} rows never cross a block of {BLOCK}, and half of the checks would be "
-            f"empty: pass at least {LEAST}"
-        )
-
-
-def _shards(factory: Factory, rows: Array) -> tuple[Learner, Learner]:
+def _shards(factory, rows):
     third = len(rows) // 3
     return factory().fresh().learn(rows[:third]), factory().fresh().learn(rows[third:])
 
 
-def _codes(learner: Learner, rows: Array) -> Any:
+def _codes(learner, rows):
     return learner.coder().encode(rows)
 
 
-def _expect_equal(left: Learner, right: Learner, rows: Array, where: str) -> None:
+def _expect_equal(left, right, rows, where):
     for name, value in _learned(left).items():
         expect(equal(value, getattr(right, name)), f"expected the same {name} {where}")
     expect(_codes(left, rows) == _codes(right, rows), f"expected the same codes {where}")
 
 
-def _learned(learner: Learner) -> dict[str, Any]:
+def _learned(learner):
     """All that a learner has learned, waiting rows included."""
     names = ("seen", "certificate", "sketch", "sample", "epoch")
     return {name: getattr(learner, name) for name in names}
 
 
-def _batches(rows: Array, sizes: Iterable[int]) -> Iterator[Array]:
+def _batches(rows, sizes):
     """Batches of these sizes, then the rest."""
     start = 0
     for size in sizes:
@@ -274,7 +260,7 @@ def _batches(rows: Array, sizes: Iterable[int]) -> Iterator[Array]:
     yield rows[start:]
 
 
-def _bad(rows: Any) -> Iterator[tuple[str, Any]]:
+def _bad(rows):
     for value in (np.nan, np.inf, -np.inf):
         bad = rows.copy()
         bad[-1, -1] = value

@@ -9,26 +9,19 @@ is checked by such codes too.
 """
 
 import warnings
-from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from conformance.compare import expect, expect_error
 from streambits._arrays import as_ids
-from streambits.checks._compare import expect, expect_error
 from streambits.errors import InputError, StreambitsError
 from streambits.io.protocols import Resumable, Sink
-from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
-Place = tuple[Callable[[], Any], Callable[[], Iterable[CodeBatch]]]
-Factory = Callable[[], Place]
-Held = dict[int | str, tuple[int, bytes, bytes]]  # epoch, code and refinement of each id
 
-
-def check_protocol(factory: Factory, codes: Codes) -> None:
+def check_protocol(factory, codes):
     """A sink has a name, and the methods of a sink; one without codes can be closed."""
     del codes
     opened, held = factory()
@@ -39,7 +32,7 @@ def check_protocol(factory: Factory, codes: Codes) -> None:
     expect(_held(held) == {}, "expected nothing in a sink without codes")
 
 
-def check_commit(factory: Factory, codes: Codes) -> None:
+def check_commit(factory, codes):
     """What is committed is there for readers, for batches of any size, even none."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -53,7 +46,7 @@ def check_commit(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids, codes), "after closing")
 
 
-def check_close(factory: Factory, codes: Codes) -> None:
+def check_close(factory, codes):
     """Closing commits."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -62,7 +55,7 @@ def check_close(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids, codes), "after closing")
 
 
-def check_replaced(factory: Factory, codes: Codes) -> None:
+def check_replaced(factory, codes):
     """An id that comes again has its last code, within a batch, a commit, or after one."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -77,7 +70,7 @@ def check_replaced(factory: Factory, codes: Codes) -> None:
     _expect(held, wanted | _pairs(ids[1:3], codes[3:5]), "after ids came again")
 
 
-def check_epochs(factory: Factory, codes: Codes) -> None:
+def check_epochs(factory, codes):
     """Codes of two epochs are held with their epochs, or refused; never taken for one."""
     opened, held = factory()
     sink, ids, half = opened(), _ids(codes), len(codes) // 2
@@ -92,7 +85,7 @@ def check_epochs(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids[:half], codes[:half]) | _pairs(ids[half:], later), "with two epochs")
 
 
-def check_killed(factory: Factory, codes: Codes) -> None:
+def check_killed(factory, codes):
     """A job that is killed loses nothing that was committed, and doubles nothing.
 
     A sink that is `Resumable` is resumed; to any other, what came after its last commit is written
@@ -119,7 +112,7 @@ def check_killed(factory: Factory, codes: Codes) -> None:
     _expect(held, _pairs(ids, codes), "after being killed four times")
 
 
-def check_removed(factory: Factory, codes: Codes) -> None:
+def check_removed(factory, codes):
     """An id that is removed is gone, before and after a commit, unless it comes again."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -135,7 +128,7 @@ def check_removed(factory: Factory, codes: Codes) -> None:
     _expect(held, wanted, "after removals")
 
 
-def check_histories(factory: Factory, codes: Codes) -> None:
+def check_histories(factory, codes):
     """Whatever is written, removed, committed and lost, in the end there is what a dict has."""
     for seed in range(HISTORIES):
         rng = np.random.default_rng(seed)
@@ -162,7 +155,7 @@ class Step(NamedTuple):
     """
 
     action: str
-    ids: tuple[Any, ...] = ()
+    ids: tuple = ()
     epoch: int = 0
 
 
@@ -171,12 +164,12 @@ HISTORIES, STEPS = 3, 16
 
 
 def play(
-    place: Place,
-    codes: Codes,
-    steps: Iterable[Step],
+    place,
+    codes,
+    steps,
     *,
-    committed: Callable[[], Any] | None = None,
-) -> None:
+    committed=None,
+):
     """Take the steps in a place, close, and compare what is there with a dict.
 
     Parameters
@@ -202,13 +195,13 @@ def play(
 class _Life:
     """A sink, the state that was kept last, and the changes since."""
 
-    def __init__(self, opened: Callable[[], Any], codes: Codes) -> None:
+    def __init__(self, opened, codes):
         self.opened, self.codes, self.sink = opened, codes, opened()
-        self.wanted: Held = {}
+        self.wanted = {}
         self._used = 0
         self._keep()
 
-    def take(self, step: Step) -> None:
+    def take(self, step):
         if step.action in ("write", "remove"):
             self._since.append(self._change(step))
             self._make(*self._since[-1])
@@ -222,7 +215,7 @@ class _Life:
             if step.action != "keep":
                 self._go_back()
 
-    def _change(self, step: Step) -> tuple[Any, Codes | None]:
+    def _change(self, step):
         """Ids and their new codes, which the dict has from now on; or none."""
         ids = list(step.ids)
         if step.action == "remove":
@@ -234,18 +227,18 @@ class _Life:
         self.wanted |= _pairs(ids, new)
         return ids, new
 
-    def _make(self, ids: Any, codes: Codes | None) -> None:
+    def _make(self, ids, codes):
         if codes is None:
             self.sink.remove(ids)
         else:
             self.sink.write(ids, codes)
 
-    def _keep(self) -> None:
+    def _keep(self):
         self.sink.commit()
         self._state = self.sink.state() if isinstance(self.sink, Resumable) else None
-        self._since: list[tuple[Any, Codes | None]] = []
+        self._since = []
 
-    def _go_back(self) -> None:
+    def _go_back(self):
         with warnings.catch_warnings():  # of files that were left open
             warnings.simplefilter("ignore", ResourceWarning)
             self.sink = None  # which also ends its locks, as the end of a process does
@@ -256,7 +249,7 @@ class _Life:
             self._make(*change)
 
 
-def check_sink_refusals(factory: Factory, codes: Codes) -> None:
+def check_sink_refusals(factory, codes):
     """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
     opened, held = factory()
     sink, ids = opened(), _ids(codes)
@@ -288,19 +281,19 @@ CHECKS = (
 )
 
 
-def _ids(codes: Codes) -> NDArray[np.int64]:
+def _ids(codes):
     """In no order, some below 0."""
     return np.random.default_rng(0).permutation(len(codes)) * 3 - 50
 
 
-def _zeros(codes: Codes, *, more_bits: int = 0, more_bytes: int = 0) -> Codes:
+def _zeros(codes, *, more_bits=0, more_bytes=0):
     """One code of zeros that is longer than the others."""
     bits, refine = codes.bits + more_bits, codes.refine + more_bytes
     packed, refinement = (np.zeros((1, n), np.uint8) for n in (-(-bits // 8), refine))
     return Codes(packed, bits, codes.epoch, refinement if refine else None)
 
 
-def _pairs(ids: Any, codes: Codes) -> Held:
+def _pairs(ids, codes):
     refinement = np.empty((len(codes), 0)) if codes.refinement is None else codes.refinement
     return {
         key: (codes.epoch, code.tobytes(), more.tobytes())
@@ -308,8 +301,8 @@ def _pairs(ids: Any, codes: Codes) -> Held:
     }
 
 
-def _held(held: Callable[[], Iterable[CodeBatch]]) -> Held:
-    found: Held = {}
+def _held(held):
+    found = {}
     for ids, codes in held():
         for key, value in zip(np.asarray(ids).tolist(), codes, strict=True):
             expect(key not in found, f"expected every id once, got {key} twice")
@@ -317,7 +310,7 @@ def _held(held: Callable[[], Iterable[CodeBatch]]) -> Held:
     return found
 
 
-def _expect(held: Callable[[], Iterable[CodeBatch]], wanted: Held, when: str) -> None:
+def _expect(held, wanted, when):
     found = _held(held)
     expect(len(found) == len(wanted), f"{when}: expected {len(wanted)} ids, got {len(found)}")
     for key, value in wanted.items():

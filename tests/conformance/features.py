@@ -4,31 +4,27 @@ Every check takes the features and some rows (n, inputs), and raises an Assertio
 what was expected.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from streambits._arrays import Array, array_namespace, as_rows, double, is_array_api_obj, to_numpy
-from streambits.checks._compare import Inapplicable, equal, expect
-from streambits.features import Features
+from conformance.compare import InapplicableError, equal, expect
+from streambits._arrays import array_namespace, as_rows, double, is_array_api_obj, to_numpy
 
 
-def check_features_width(features: Features, rows: Array) -> None:
+def check_features_width(features, rows):
     """Every row of `inputs` columns becomes one of `width` columns."""
     found = features(_checked(features, rows))
     wanted = (len(rows), features.width)
     expect(found.shape == wanted, f"expected features of shape {wanted}, got {found.shape}")
 
 
-def check_features_finite(features: Features, rows: Array) -> None:
+def check_features_finite(features, rows):
     """Features of finite rows are finite."""
     found = to_numpy(features(_checked(features, rows)))
     bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
     expect(not len(bad), f"expected finite features; row {bad[:1]} has some that are not")
 
 
-def check_features_precision(features: Features, rows: Array) -> None:
+def check_features_precision(features, rows):
     """Features come in the precision of the rows or a better one."""
     rows = _checked(features, rows)
     found, xp = features(rows), array_namespace(rows)
@@ -38,14 +34,14 @@ def check_features_precision(features: Features, rows: Array) -> None:
     )
 
 
-def check_features_noise_shape(features: Features, rows: Array) -> None:
+def check_features_noise_shape(features, rows):
     """`noise` is one finite bound per row, zero or more."""
     noise = _noise(features, _checked(features, rows))
     expect(noise.shape == (len(rows),), f"expected one noise per row, got shape {noise.shape}")
     expect(np.isfinite(noise).all() and (noise >= 0).all(), "expected noise from 0 to finite")
 
 
-def check_features_row_wise(features: Features, rows: Array) -> None:
+def check_features_row_wise(features, rows):
     """What a row becomes does not depend on the rows beside it, up to twice the noise."""
     rows = _checked(features, rows)
     together = features(rows)
@@ -55,21 +51,21 @@ def check_features_row_wise(features: Features, rows: Array) -> None:
     _expect_within(together, isolated, 2 * _noise(features, rows), "isolated and in a batch")
 
 
-def check_features_noise(features: Features, rows: Array) -> None:
+def check_features_noise(features, rows):
     """In single precision: `noise` bounds the error against double precision.
 
     It does not apply to features in double precision: nothing more exact is at hand.
     """
     rows = _checked(features, rows)
     if rows.dtype == array_namespace(rows).float64:
-        raise Inapplicable("the features are in double precision")
+        raise InapplicableError("the features are in double precision")
     exact = features(double(rows))
     _expect_within(
         features(rows), exact, _noise(features, rows), "in single and in double precision"
     )
 
 
-def check_features_frozen(features: Features, rows: Array) -> None:
+def check_features_frozen(features, rows):
     """Calling changes neither the features nor the rows, and results share no memory with them."""
     rows = _checked(features, rows)
     kept = array_namespace(rows).asarray(rows, copy=True)
@@ -81,7 +77,7 @@ def check_features_frozen(features: Features, rows: Array) -> None:
     expect(equal(features(rows), again), "expected the same features at every call")
 
 
-def check_features_state(features: Features, rows: Array) -> None:
+def check_features_state(features, rows):
     """`from_state(state())` gives the same features to the last bit, from plain values."""
     rows = _checked(features, rows)
     state = features.state()
@@ -93,21 +89,21 @@ def check_features_state(features: Features, rows: Array) -> None:
     )
 
 
-def check_features_on(features: Features, rows: Array) -> None:
+def check_features_on(features, rows):
     """`on` an array of the same library and device changes nothing."""
     rows = _checked(features, rows)
     moved = features.on(features.like)
     expect(equal(moved(rows), features(rows)), "expected on(like) to give the same features")
 
 
-def check_features_memory(features: Features, rows: Array) -> None:
+def check_features_memory(features, rows):
     """`nbytes` is the same before and after use."""
     before = features.nbytes
     features(_checked(features, rows))
     expect(before == features.nbytes, f"expected {before} bytes, found {features.nbytes}")
 
 
-CHECKS: tuple[Callable[[Features, Array], None], ...] = (
+CHECKS = (
     check_features_width,
     check_features_finite,
     check_features_precision,
@@ -121,15 +117,15 @@ CHECKS: tuple[Callable[[Features, Array], None], ...] = (
 )
 
 
-def _checked(features: Features, rows: Array) -> Array:
+def _checked(features, rows):
     return as_rows(rows, like=features.like, width=features.inputs)
 
 
-def _noise(features: Features, rows: Array) -> Any:
+def _noise(features, rows):
     return to_numpy(features.noise(rows, features(rows)))
 
 
-def _expect_within(left: Array, right: Array, noise: Any, where: str) -> None:
+def _expect_within(left, right, noise, where):
     """Every row's difference is at most `noise` times its length; underflow to 0 is not counted."""
     tiny = array_namespace(left).finfo(left.dtype).smallest_normal * left.shape[1] ** 0.5
     left, right = to_numpy(double(left)), to_numpy(double(right))
@@ -143,6 +139,6 @@ def _expect_within(left: Array, right: Array, noise: Any, where: str) -> None:
     )
 
 
-def _plain(value: object) -> bool:
+def _plain(value):
     plain = value is None or isinstance(value, bool | int | float | str)
     return plain or bool(is_array_api_obj(value))

@@ -6,21 +6,18 @@ was expected.
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from streambits.checks._compare import Inapplicable, expect, expect_error
+from conformance.compare import InapplicableError, expect, expect_error
 from streambits.errors import StreambitsError
-from streambits.io.protocols import Source, Verifiable
-from streambits.model.batches import Reject, Removals, RowBatch
+from streambits.io.protocols import Verifiable
+from streambits.model.batches import Reject, Removals
 
-Factory = Callable[[], Source]
 LARGEST_OFFSET = 4096  # characters of JSON
 
 
-def check_shape(factory: Factory) -> None:
+def check_shape(factory):
     """Ids are int64 or texts, one per row; rows are floating, in the order of C, of one width."""
     widths, kinds = set(), set()
     for batch in _batches(factory):
@@ -39,7 +36,7 @@ def check_shape(factory: Factory) -> None:
     expect(len(kinds) == 1, "expected ids of one kind, got whole numbers and texts")
 
 
-def check_removals(factory: Factory) -> None:
+def check_removals(factory):
     """Removals are ids of the kind of the rows, each with its place among the rows, in order."""
     for batch in _batches(factory):
         if batch.removals is None:
@@ -52,7 +49,7 @@ def check_removals(factory: Factory) -> None:
         expect(inside and (np.diff(at) >= 0).all(), f"expected places in order, got {at}")
 
 
-def check_payload(factory: Factory) -> None:
+def check_payload(factory):
     """The payload has a line per row, of as many texts (or None) in every batch; or none has it."""
     widths = set()
     for batch in _batches(factory):
@@ -67,13 +64,13 @@ def check_payload(factory: Factory) -> None:
     expect(len(widths) == 1, f"expected a payload of one width, got {widths}")
 
 
-def check_rows_finite(factory: Factory) -> None:
+def check_rows_finite(factory):
     """What is not finite is a reject, not a row."""
     bad = [batch.offset for batch in _batches(factory) if not np.isfinite(batch.rows).all()]
     expect(not bad, f"expected finite rows; some are not before offset {bad[:1]}")
 
 
-def check_rejects(factory: Factory) -> None:
+def check_rejects(factory):
     """A reject says where it was and why, in words that are not empty."""
     for batch in _batches(factory):
         for reject in batch.rejects:
@@ -81,14 +78,14 @@ def check_rejects(factory: Factory) -> None:
             expect(complete, f"expected a Reject with where and reason, got {reject!r}")
 
 
-def check_length(factory: Factory) -> None:
+def check_length(factory):
     """`length` is the number of rows, removals and rejects, or None."""
     wanted, batches = factory().length, _batches(factory)
     found = sum(len(batch.rows) + len(batch.rejects) + len(_removed(batch)) for batch in batches)
     expect(wanted in (None, found), f"expected length {found} or None, got {wanted}")
 
 
-def check_identity(factory: Factory) -> None:
+def check_identity(factory):
     """`identity` is a JSON value, the same for the same source, before and after reading."""
     source = factory()
     before = _round_trip(source.identity(), "identity")
@@ -97,12 +94,12 @@ def check_identity(factory: Factory) -> None:
         expect(found == before, f"expected the same identity, {before}, got {found}")
 
 
-def check_repeats(factory: Factory) -> None:
+def check_repeats(factory):
     """Read again, the source gives the same."""
     _expect_same(_batches(factory), _batches(factory), "at the second reading")
 
 
-def check_batches_stay(factory: Factory) -> None:
+def check_batches_stay(factory):
     """A batch is not written over by those that follow."""
     copies = [(batch, batch.ids.copy(), batch.rows.copy()) for batch in factory().read()]
     for batch, ids, rows in copies:
@@ -110,7 +107,7 @@ def check_batches_stay(factory: Factory) -> None:
         expect(same, f"expected the batch before offset {batch.offset} to stay as it was")
 
 
-def check_offsets(factory: Factory) -> None:
+def check_offsets(factory):
     """From the offset of any batch, by way of JSON, the rest follows: rows, ids and rejects.
 
     What all batches leave behind is the same too: rows replace and removals take out, in order.
@@ -129,24 +126,24 @@ def check_offsets(factory: Factory) -> None:
         expect(left == right, f"expected the same ids to be left from offset {offset}")
 
 
-def check_bad_offset(factory: Factory) -> None:
+def check_bad_offset(factory):
     """What is not an offset of this source is an error of this package."""
     for offset in ("no offset", {"no": "offset"}, [1, 2]):
         expect_error(
             StreambitsError,
-            lambda offset=offset: list(factory().read(offset)),  # type: ignore[misc]
+            lambda offset=offset: list(factory().read(offset)),
             f"reading from {offset!r}",
         )
 
 
-def check_evidence(factory: Factory) -> None:
+def check_evidence(factory):
     """A source that can tell whether it was exchanged says of itself that it was not.
 
     `evidence(offset)` is a JSON value; `changes(evidence)` of the same source lists nothing.
     """
     source = factory()
     if not isinstance(source, Verifiable):
-        raise Inapplicable("the source has no `evidence` and `changes`")
+        raise InapplicableError("the source has no `evidence` and `changes`")
     for batch in source.read():
         earlier = _round_trip(source.evidence(batch.offset), "evidence")
         fresh = factory()
@@ -173,11 +170,11 @@ CHECKS = (
 )
 
 
-def _batches(factory: Factory) -> list[RowBatch]:
+def _batches(factory):
     return list(factory().read())
 
 
-def _round_trip(value: Any, name: str) -> Any:
+def _round_trip(value, name):
     try:
         back = json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
@@ -186,7 +183,7 @@ def _round_trip(value: Any, name: str) -> Any:
     return back
 
 
-def _expect_same(found: list[RowBatch], wanted: list[RowBatch], where: str) -> None:
+def _expect_same(found, wanted, where):
     for name in ("ids", "rows"):
         left, right = (_together(batches, name) for batches in (found, wanted))
         expect(np.array_equal(left, right), f"expected the same {name} {where}")
@@ -196,30 +193,30 @@ def _expect_same(found: list[RowBatch], wanted: list[RowBatch], where: str) -> N
         expect(left == right, f"expected the same {name} {where}, {told}")
 
 
-def _together(batches: list[RowBatch], name: str) -> Any:
+def _together(batches, name):
     arrays = [getattr(batch, name) for batch in batches if len(batch.rows)]
     return np.concatenate(arrays) if arrays else np.empty(0)
 
 
-def _are_ids(ids: object) -> bool:
+def _are_ids(ids):
     return isinstance(ids, np.ndarray) and (ids.dtype == np.int64 or ids.dtype.kind == "T")
 
 
-def _rejects(batch: RowBatch) -> list[Any]:
+def _rejects(batch):
     return list(batch.rejects)
 
 
-def _removed(batch: RowBatch) -> list[Any]:
+def _removed(batch):
     return [] if batch.removals is None else list(batch.removals.ids.tolist())
 
 
-def _kept(batch: RowBatch) -> list[Any]:
+def _kept(batch):
     return [] if batch.payload is None else list(batch.payload.tolist())
 
 
-def _table(batches: list[RowBatch]) -> dict[Any, bytes]:
+def _table(batches):
     """What is there after all batches: every id with its last row, if it was not removed since."""
-    found: dict[Any, bytes] = {}
+    found = {}
     for batch in batches:
         gone, at = _removed(batch), [] if batch.removals is None else batch.removals.at.tolist()
         for place, (name, row) in enumerate(zip(batch.ids.tolist(), batch.rows, strict=True)):
