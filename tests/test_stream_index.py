@@ -382,7 +382,8 @@ while time.monotonic() < end or number < 40:  # however slow the machine is
     with index._changes:
         index._follow()
         hits = index.search(queries[query : query + 1], 5, real=False)
-    print(json.dumps([query, index.note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
+        note = index._note  # that of what was searched: index.note would look for new changes
+    print(json.dumps([query, note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
     number += 1
 """
 

@@ -68,7 +68,6 @@ GROUPS = (
             "streambits.HammingIndex",
             "streambits.Hits",
             "streambits.rerank",
-            "streambits.Asymmetric",
         ),
     ),
     Group(

@@ -18,7 +18,6 @@ from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
-from streambits.scoring import Asymmetric
 from streambits.storage import from_bytes, load, save, to_bytes
 from streambits.stream_index import StreamIndex
 from streambits.tune import tune
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Asymmetric",
     "Coder",
     "CoderSet",
     "Codes",

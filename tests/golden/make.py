@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import streambits as sb
+from paper import methods as rivals
 from streambits.cli.app import main as command
 from streambits.io.codes import open_sink
 from streambits.io.codes.convert import export
@@ -53,11 +54,11 @@ def grid(count=600, columns=8, seed=1):
 DATA = {"sensors": sensors, "grid": grid}
 METHODS = {
     "ssbc": lambda rows, **more: sb.ssbc(rows[:40], 16, epochs="never", **more),
-    "rff_fd": lambda rows, **more: sb.methods.rff_fd(rows[:40], 16, count=48, **more),
+    "rff_fd": lambda rows, **more: rivals.rff_fd(rows[:40], 16, count=48, **more),
     "linear": lambda rows, **more: sb.methods.linear(rows[:40], 8, epochs="never", **more),
-    "itq": lambda rows, **more: sb.methods.itq(rows[:40], 8, **more),
-    "osh": lambda rows, **more: sb.methods.osh(rows[:40], 8, **more),
-    "semi_supervised": lambda rows, **more: sb.methods.semi_supervised(
+    "itq": lambda rows, **more: sb.methods.METHODS["itq"](rows[:40], 8, **more),
+    "osh": lambda rows, **more: rivals.osh(rows[:40], 8, **more),
+    "semi_supervised": lambda rows, **more: rivals.semi_supervised(
         rows[:40], 8, labels=np.arange(40) % 3, **more
     ),
 }

@@ -75,7 +75,8 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
     np.save(tmp_path / "q.npy", queries)
     name = nats_server.new([json.dumps(one).encode() for one in items[:100]])
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--ids", "id", "--follow"]
-    command += ["--set", "commit_seconds=0.05", "--set", "commit_rows=300", "--out", folder]
+    command += ["--columns", "embedding", "--set", "commit_seconds=0.05"]
+    command += ["--set", "commit_rows=300", "--out", folder]
     answers = []
 
     def search():

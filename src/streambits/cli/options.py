@@ -60,7 +60,9 @@ class JobOptions:
     ids: str | None = option(None, "Id column or key (Kafka also @key). Default: rows are counted.")
     removed: str | None = option(None, "Column or key that is true where an id is removed.")
     keep: str | None = option(None, "Further columns or keys to keep as texts.")
-    format: str | None = option(None, "Format of the rows. Default: by file name, csv for -.")
+    format: str | None = option(
+        None, "Format; of messages json, arrow or f4. Default: by file name, csv for -."
+    )
     follow: bool = option(False, "Keep reading from a broker until interrupted.")
     idle: float | None = option(None, "Follow until so many seconds bring no row.", least=0)
     retry_seconds: float | None = option(

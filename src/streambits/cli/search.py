@@ -192,10 +192,10 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
     table = Table("query", "id", "distance", "proven")
     for number, answer in enumerate(answers):
         table.add_section() if number else None
-        proven = answer.certain or [answer.reads is not None] * len(answer.ids)
-        for place, hit in enumerate(zip(answer.ids, answer.distances, proven, strict=True)):
+        proven = "" if answer.reads is None else "yes"
+        for place, hit in enumerate(zip(answer.ids, answer.distances, strict=True)):
             name = "" if place else str(answer.query)
-            table.add_row(name, str(hit[0]), f"{hit[1]:g}", "yes" if hit[2] else "")
+            table.add_row(name, str(hit[0]), f"{hit[1]:g}", proven)
     output.stdout().print(table)
 
 

@@ -24,7 +24,7 @@ from streambits.index import Hits
 
 SCHEMA = "number bigint, piece int, pieces int, error string, content binary"
 NAMES = ["number", "piece", "pieces", "error", "content"]
-HITS = ("ids", "distances", "reads", "certain")
+HITS = ("ids", "distances", "reads")
 PIECE = 1 << 22  # bytes of a result in one row: a message may have 128 MiB
 
 

@@ -11,7 +11,7 @@ from streambits.errors import EpochError, InputError, ReachError, StorageError, 
 from streambits.io.codes import open_sink
 from streambits.io.codes.convert import check_target, export
 from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher, tell
 from streambits.jobs.reader import ReadAhead
@@ -79,7 +79,7 @@ class JobPlan(NamedTuple):
 
     def description(self) -> dict[str, Any]:
         """What makes it this job, without secrets."""
-        database = shown(self.to) if self.to and not self.file else None
+        database = redact_url(self.to) if self.to and not self.file else None
         sink = {} if self.bits is None else {"sink": database or "codes"}
         source = self.source.identity()
         return {"verb": self.verb, "settings": self.settings, "source": source, **sink}
@@ -112,7 +112,7 @@ def run_job(
         If the source has changed since it was read, or a row is bad and `skip_bad` is not set.
     """
     if is_url(str(plan.out)):
-        raise InputError(f"--out is {shown(str(plan.out))}, a URL, and it must be a folder")
+        raise InputError(f"--out is {redact_url(str(plan.out))}, a URL, and it must be a folder")
     with JobFolder(plan.out, plan.description(), plan.names) as folder:
         sink = None
         if plan.file is not None:

@@ -286,12 +286,11 @@ def _hits(found: dict[str, Any]) -> Hits:
     ids, distances = found["ids"], found["distances"]
     width = len(ids[0]) if ids else 0
     names = as_ids([one for row in ids for one in row])
-    certain = np.array(found["certain"], np.bool_) if "certain" in found else None
     whole = all(type(one) is int for row in distances for one in row)
     kind = np.int32 if whole and width else np.float64
     values = np.array([[np.inf if one is None else one for one in row] for row in distances], kind)
     shape = (len(ids), width)
-    return Hits(names.reshape(shape), values.reshape(shape), certain=certain)
+    return Hits(names.reshape(shape), values.reshape(shape))
 
 
 def _bytes(texts: list[str], width: int) -> NDArray[np.uint8]:

@@ -668,11 +668,6 @@ class Service:
         """Whether changes and searches are answered."""
         return bool(self._threads) and self.alive and not self._closed
 
-    @property
-    def blocked(self) -> str | None:
-        """Why no codes can be learned from the rows that wait; None where all is well."""
-        return getattr(self.index, "blocked", None)
-
 
 def note_of(source: Source, offset: Any) -> dict[str, Any]:
     """What is kept with a change, so that the source continues behind it."""
@@ -748,5 +743,4 @@ def _part(hits: Hits, start: int, end: int) -> Hits:
     if start == 0 and end == len(hits.ids):
         return hits
     reads = None if hits.reads is None else hits.reads[start:end]
-    certain = None if hits.certain is None else hits.certain[start:end]
-    return Hits(hits.ids[start:end], hits.distances[start:end], reads, certain)
+    return Hits(hits.ids[start:end], hits.distances[start:end], reads)

@@ -138,8 +138,8 @@ def health(service: Service) -> tuple[bool, str]:
             False,
             f"It works no more: {service.failure or 'the index is closed'}. Start it again.",
         )
-    if service.blocked:
-        return False, service.blocked
+    if index.blocked:
+        return False, index.blocked
     if service.source_state in ("away", "failed"):
         return False, f"The source cannot be read: {service.source_error}"
     if service.queued > 16:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paper.methods.features import Eigenfunctions
 from streambits._arrays import Array, as_choice, double, to_numpy
 from streambits.errors import EpochError, InputError
-from streambits.features import Eigenfunctions
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 

@@ -3,17 +3,11 @@ import pytest
 import scipy.linalg
 
 import streambits as sb
-from conformance import check_features
+from paper.methods.features import Eigenfunctions, class_functions
+from paper.methods.features.eigenfunctions import modes_of
 from streambits.errors import InputError
-from streambits.features import Eigenfunctions, class_functions
-from streambits.features.eigenfunctions import modes_of
 
 UNIFORM = np.linspace(0, 1, 5001)
-NORMAL = np.random.default_rng(0).standard_normal(20000)
-
-
-def sign_changes(values):
-    return int(np.sum(np.diff(np.sign(values)) != 0))
 
 
 # One-dimensional densities
@@ -26,21 +20,6 @@ def test_eigenfunctions_of_a_uniform_density_are_cosines():
     for number in range(4):
         expected = np.cos(np.pi * (number + 1) * (places - 0.025) / 0.95)
         assert abs(np.corrcoef(modes.values[:, number], expected)[0, 1]) > 0.99
-
-
-def test_eigenvalues_of_a_uniform_density_grow_like_squares():
-    """A small bandwidth b makes 1 - eigenvalue the transform of the kernel, exp(-b w^2 / 4)."""
-    modes = modes_of(UNIFORM, 0.003)
-    expected = 1 - np.exp(-0.003 * (np.pi * np.arange(1, 5) / 0.95) ** 2 / 4)
-    assert np.allclose(modes.eigenvalues[:4], expected, rtol=0.15)
-
-
-def test_eigenfunctions_of_a_normal_density_change_sign_like_hermite_polynomials():
-    modes = modes_of(NORMAL, 1.0)
-    assert np.all(np.diff(modes.values[:, 0]) > 0)
-    assert [sign_changes(modes.values[:, i]) for i in range(4)] == [1, 2, 3, 4]
-    middle = modes.low + modes.step * np.interp(0, modes.values[:, 0], np.arange(50))
-    assert abs(middle) < 0.05
 
 
 def test_modes_solve_the_equation_of_the_paper():
@@ -63,15 +42,6 @@ def test_modes_solve_the_equation_of_the_paper():
     for i in range(5):
         assert abs(np.corrcoef(modes.values[:, i], vectors[:, i + 1])[0, 1]) > 1 - 1e-6
     assert np.allclose(share @ modes.values**2, 1)
-
-
-@pytest.mark.parametrize(("count", "bins"), [(15, 2), (95, 9), (500, 50), (5000, 50)])
-def test_bins_are_a_tenth_of_the_values_up_to_fifty(count, bins):
-    assert modes_of(np.linspace(0, 1, count), 0.1).values.shape[0] == bins
-
-
-def test_values_nearly_all_equal_have_no_functions():
-    assert modes_of(np.array([0.0] * 99 + [1.0]), 1.0).values.shape[1] == 0
 
 
 # The features
@@ -133,72 +103,11 @@ def test_few_heavy_functions_are_cut_at_several_percentiles():
     assert features.groups.tolist() == [0] * 7
 
 
-def test_a_constant_can_come_first(train):
-    features = Eigenfunctions.smoothest(train, 5, constant=True)
-    assert features.width == 6
-    assert np.all(features(train)[:, 0] == 1)
-    rest = Eigenfunctions.smoothest(train, 5)
-    assert np.allclose(features(train)[:, 1:], rest(train), atol=1e-5)
-    assert features.weights[0] == 1
-
-
 def test_more_functions_than_there_are_is_an_error_that_says_what_to_do(train):
     most = 5 * 8  # 6 bins
     assert Eigenfunctions.smoothest(train, 10, most=most + 1).width == most
     with pytest.raises(InputError, match=r"40 eigenfunctions, and 41.*more rows"):
         Eigenfunctions.smoothest(train, most + 1)
-
-
-MAKERS = {
-    "smoothest": lambda train: Eigenfunctions.smoothest(train, 30),
-    "heaviest": lambda train: Eigenfunctions.heaviest(train, 30),
-    "constant": lambda train: Eigenfunctions.smoothest(train, 3, constant=True),
-    "one": lambda train: Eigenfunctions.heaviest(train, 1),
-}
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("offset", [0, 1000])
-@pytest.mark.parametrize("maker", MAKERS)
-def test_every_kind_keeps_the_promises_of_features(mixture, maker, dtype, offset):
-    rows = mixture(400, dtype=dtype) + dtype(offset)
-    features = MAKERS[maker](rows[:100])
-    check_features(features, rows, skip=["check_features_noise"] if dtype == np.float64 else [])
-    assert features(rows).dtype == dtype
-
-
-def test_an_offset_of_a_million_costs_nothing(mixture):
-    far = mixture(200) + np.float32(1e6)
-    near = far.astype(np.float64) - 1e6
-    for maker in MAKERS.values():
-        assert np.allclose(maker(far[:60])(far), maker(near[:60])(near), atol=1e-3)
-
-
-def test_huge_rows_in_single_precision_lie_at_an_end(train):
-    rows = np.array([[3e38] * 8, [-3e38, *[3e38] * 7]], np.float32)
-    features = Eigenfunctions.smoothest(train, 10)
-    ends = features.tables[[0, -1]]
-    assert np.all(np.isclose(features(rows)[:, None], ends).any(axis=1))
-    assert np.isfinite(features.noise(rows, features(rows))).all()
-
-
-@pytest.mark.parametrize("name", ["array_api_strict", "torch"])
-@pytest.mark.parametrize("maker", MAKERS)
-def test_other_libraries_give_the_same_features(train, maker, name):
-    library = pytest.importorskip(name)
-    moved = library.asarray(train)
-    here, there = MAKERS[maker](train), MAKERS[maker](library.asarray(train))
-    assert np.allclose(np.asarray(there(library.asarray(train))), here(train), atol=1e-4)
-    assert np.array_equal(there.on(np.zeros(1)).tables, here.tables)
-    assert np.asarray(there.noise(moved, there(moved))).shape == (60,)
-
-
-def test_state_sizes_and_bytes(fingerprint, train):
-    features = Eigenfunctions.heaviest(train, 6)
-    assert (features.inputs, features.width, features.bins) == (8, 6, 6)
-    assert features.nbytes == 12 * 54 + 4 * 8 + 8 * 36 + 12 * 36 + 3 * 8 * 6
-    assert fingerprint(Eigenfunctions.from_state(features.state())) == fingerprint(features)
-    assert repr(features) == "Eigenfunctions(6 of 8 columns, 6 bins)"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array, csr_array
 from scipy.special import expit
 
+from paper.methods.sketches import Fixed
 from streambits._arrays import (
     Array,
     as_count,
@@ -31,7 +32,6 @@ from streambits.methods.method import BITS, Seed
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
 from streambits.model.metric import compared
-from streambits.sketches import Fixed
 
 LANDMARKS = 5000  # rows of the sample, at most, that affinities are to
 FEW = 1000  # of them, at most, while bits are sought

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 import streambits as sb
+from paper import methods as rivals
+from paper.methods.latent import _by_label, _Functions, _Process
 from streambits.errors import InputError
-from streambits.methods import latent
-from streambits.methods.latent import _by_label, _Functions, _Process
 
 COUNT = 500
 
@@ -42,7 +42,7 @@ def errors(bits, held):
 @pytest.mark.parametrize(("features", "noise", "seed"), [(3, 0.3, 0), (6, 0.5, 1), (9, 0.3, 2)])
 def test_known_features_are_recovered_of_rows_without_labels(features, noise, seed):
     rows, held = made(features, noise, seed)
-    learner = sb.methods.supervised_ibp(
+    learner = rivals.supervised_ibp(
         rows[:COUNT], 12, triplets=by_shared_features(held[:COUNT]), passes=1
     )
     bits = learner.coder().encode(rows[COUNT:]).unpack()
@@ -52,18 +52,6 @@ def test_known_features_are_recovered_of_rows_without_labels(features, noise, se
     assert found[matched].mean() <= 0.05
     assert found.min(axis=1).max() <= 0.1  # the other bits are copies of the same features
     assert learner.bits <= 12
-
-
-def test_few_landmarks_find_the_bits_that_all_of_them_follow(monkeypatch):
-    """What rows without a label get right is up to the landmarks, not to those of the search."""
-    monkeypatch.setattr(latent, "FEW", 60)
-    searched, queries = classes(spread=2.2), classes(300, seed=1, spread=2.2)
-    few, many = (
-        sb.methods.supervised_ibp(searched[0], 8, labels=searched[1], n_landmarks=count, passes=1)
-        for count in (60, 600)
-    )
-    assert many.features.width == 600
-    assert precision(many, searched, queries) > 0.03 + precision(few, searched, queries)
 
 
 def classes(count=600, kinds=6, seed=0, spread=0.7):
@@ -86,7 +74,7 @@ def precision(learner, searched, queries):
 
 def test_neighbours_by_label_are_found_that_distances_do_not_show():
     searched, queries = classes(), classes(300, seed=1)
-    guided = sb.methods.supervised_ibp(searched[0], 8, labels=searched[1], passes=1)
+    guided = rivals.supervised_ibp(searched[0], 8, labels=searched[1], passes=1)
     blind = sb.ssbc(searched[0][:500], 8).learn(searched[0])
     least = 0.15 + precision(blind, searched, queries)
     assert precision(guided, searched, queries) > max(least, 0.85)
@@ -97,8 +85,8 @@ def test_new_classes_append_bits_and_leave_the_old_ones_alone(edge_rows):
     searched, queries = classes(spread=1.0), classes(300, seed=1, spread=1.0)
     (rows, labels), asked = searched, queries[0]
     old = labels < 3
-    first = sb.methods.supervised_ibp(rows[old], 8, labels=labels[old], passes=1)
-    longer = sb.methods.supervised_ibp(rows, 20, labels=labels, extends=first, passes=1)
+    first = rivals.supervised_ibp(rows[old], 8, labels=labels[old], passes=1)
+    longer = rivals.supervised_ibp(rows, 20, labels=labels, extends=first, passes=1)
     before, after = first.coder(), longer.coder()
     assert first.bits < longer.bits <= 20
     edge = edge_rows(before, rows[old])
@@ -111,37 +99,15 @@ def test_new_classes_append_bits_and_leave_the_old_ones_alone(edge_rows):
     assert precision(longer, searched, queries) > 0.1 + precision(first, searched, queries)
 
 
-def test_a_saved_learner_is_extended_as_the_one_that_was_saved(tmp_path):
-    rows, labels = classes(400)
-    first = sb.methods.supervised_ibp(rows, 4, labels=labels, passes=1)
-    sb.save(first, tmp_path / "first")
-    loaded = sb.load(tmp_path / "first")
-    one, other = (
-        sb.methods.supervised_ibp(rows, 9, labels=labels, extends=some, passes=1)
-        for some in (first, loaded)
-    )
-    assert one.bits > first.bits
-    assert one.coder().encode(rows) == other.coder().encode(rows)
-
-
 def test_a_model_of_angles_is_extended_as_one():
     rows, labels = classes(300)
-    build = sb.methods.METHODS["supervised_ibp"]
+    build = rivals.METHODS["supervised_ibp"]
     first = build(rows, 3, labels=labels, metric="cosine")
-    longer = sb.methods.supervised_ibp(5 * rows, 9, labels=labels, extends=first)
+    longer = rivals.supervised_ibp(5 * rows, 9, labels=labels, extends=first)
     assert longer.metric == "cosine"
     assert longer.coder().encode(rows) == longer.coder().encode(3 * rows)
     with pytest.raises(InputError, match=r"metric is 'euclidean'.*'cosine'"):
         build(rows, 9, labels=labels, extends=first)
-
-
-def test_rows_without_a_label_change_nothing_but_the_landmarks():
-    rows, labels = classes(300)
-    known = np.where(np.arange(300) < 200, labels, -1)
-    learner = sb.methods.supervised_ibp(rows, 8, labels=known)
-    words = np.where(known < 0, -1, known + 10).astype(object)
-    same = sb.methods.supervised_ibp(rows, 8, labels=words)
-    assert same.coder().encode(rows) == learner.coder().encode(rows)
 
 
 @given(st.integers(0, 1000), st.integers(2, 40), st.integers(2, 5))
@@ -211,24 +177,13 @@ ROWS = np.random.default_rng(0).random((20, 4))
         ({"alpha": -1}, "alpha is -1"),
         ({"passes": 0}, "passes is 0"),
         ({"n_landmarks": 1}, "n_landmarks is 1"),
-        ({"extends": sb.methods.lsh(ROWS, 4)}, "that supervised_ibp has built"),
+        ({"extends": rivals.lsh(ROWS, 4)}, "that supervised_ibp has built"),
         ({"extends": "model"}, "that supervised_ibp has built"),
-        ({"extends": sb.methods.supervised_ibp(ROWS, 2), "bits": 2}, "has 2: ask for more"),
+        ({"extends": rivals.supervised_ibp(ROWS, 2), "bits": 2}, "has 2: ask for more"),
     ],
 )
 def test_what_tells_nothing_is_refused(settings, message):
     with pytest.raises(InputError, match=message):
-        sb.methods.supervised_ibp(ROWS, settings.pop("bits", 8), **settings)
+        rivals.supervised_ibp(ROWS, settings.pop("bits", 8), **settings)
     with pytest.raises(InputError, match="no neighbours"):
-        sb.methods.supervised_ibp(ROWS[:2], 1)
-
-
-def test_rows_without_a_label_stay_without_one_among_texts():
-    rows, labels = classes(200)
-    known = np.where(np.arange(200) % 4 == 0, -1, labels)
-    names = [int(one) if one < 0 else f"class {one}" for one in known]
-    by_number = sb.methods.supervised_ibp(rows, 8, labels=known, passes=1)
-    by_name = sb.methods.supervised_ibp(rows, 8, labels=names, passes=1)
-    assert np.array_equal(
-        by_number.coder().encode(rows).packed, by_name.coder().encode(rows).packed
-    )
+        rivals.supervised_ibp(ROWS[:2], 1)

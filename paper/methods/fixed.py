@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from paper.methods.features import Cosines, Eigenfunctions, Spheres, class_functions
+from paper.methods.sketches import Fixed
 from streambits._arrays import (
     Array,
     as_rows,
@@ -11,21 +13,10 @@ from streambits._arrays import (
     to_numpy,
 )
 from streambits.errors import InputError
-from streambits.features import (
-    Bandwidth,
-    Cosines,
-    Eigenfunctions,
-    Features,
-    Linear,
-    Spheres,
-    class_functions,
-)
+from streambits.features import Bandwidth, Features, Linear
 from streambits.methods.method import BITS, Seed
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
-from streambits.sketches import (
-    Fixed,
-)
 
 FUNCTIONS = 100  # eigenfunctions that labels may combine
 

@@ -5,6 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from paper.methods.features.affine import (
+    AffineFeatures,
+    AffineMap,
+    CentredSample,
+    checked_vector,
+    principal_components,
+    relative_noise,
+    rounding_unit,
+)
 from streambits._arrays import (
     Array,
     array_namespace,
@@ -14,15 +23,6 @@ from streambits._arrays import (
     as_seed,
     beside,
     nbytes,
-)
-from streambits.features._affine import (
-    AffineFeatures,
-    AffineMap,
-    CentredSample,
-    checked_vector,
-    principal_components,
-    relative_noise,
-    rounding_unit,
 )
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
 

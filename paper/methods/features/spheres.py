@@ -4,6 +4,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from paper.methods.features.affine import (
+    AffineFeatures,
+    AffineMap,
+    CentredSample,
+    Matrix,
+    checked_vector,
+    relative_noise,
+    rounding_unit,
+)
 from streambits._arrays import (
     Array,
     array_namespace,
@@ -15,15 +24,6 @@ from streambits._arrays import (
     squared_distances,
 )
 from streambits._threads import one_blas_thread
-from streambits.features._affine import (
-    AffineFeatures,
-    AffineMap,
-    CentredSample,
-    Matrix,
-    checked_vector,
-    relative_noise,
-    rounding_unit,
-)
 
 STEPS = 50  # of the balancing, at most: where it does not settle, pivots drift off for ever
 CROWD = 5  # rows whose mean is a first pivot

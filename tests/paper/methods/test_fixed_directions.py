@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from streambits.errors import InputError, MergeError, RankError
-from streambits.sketches import Fixed, Gram
+from paper.methods.sketches import Fixed
+from streambits.errors import RankError
+from streambits.sketches import Gram
 
 VECTORS = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 4)))[0]
 
@@ -29,14 +30,3 @@ def test_the_leading_directions_of_a_sketch_can_be_fixed():
 def test_more_directions_than_given_are_an_error():
     with pytest.raises(RankError, match="are 4 fixed directions, and 5"):
         Fixed(VECTORS).directions(5)
-
-
-def test_energies_must_be_as_many_as_directions():
-    with pytest.raises(InputError, match=r"energies has 3 columns.*4"):
-        Fixed(VECTORS, np.ones(3))
-
-
-def test_other_directions_do_not_merge():
-    left, right = Fixed(VECTORS), Fixed(VECTORS + 1)
-    with pytest.raises(MergeError, match="same seed"):
-        left.merge(right)

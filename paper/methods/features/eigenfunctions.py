@@ -13,6 +13,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from paper.methods.features.affine import (
+    AffineFeatures,
+    AffineMap,
+    CentredSample,
+    Matrix,
+    PrincipalComponents,
+    principal_components,
+    relative_noise,
+    rounding_unit,
+)
 from streambits._arrays import (
     Array,
     array_namespace,
@@ -25,16 +35,6 @@ from streambits._arrays import (
 )
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
-from streambits.features._affine import (
-    AffineFeatures,
-    AffineMap,
-    CentredSample,
-    Matrix,
-    PrincipalComponents,
-    principal_components,
-    relative_noise,
-    rounding_unit,
-)
 from streambits.features.bandwidth import Bandwidth, denominator
 
 CLIPPED = 2.5  # per cent of the values beyond either end of the histogram
