@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from paper.theory import lemmas
-from streambits.diagnose import columns
+from paper.theory.columns import columns
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((240, 3))
