@@ -267,7 +267,7 @@ def test_rows_that_wait_for_landmarks_are_searched(done, rows, tmp_path):
     np.save(tmp_path / "rows.npy", rows[:1000])
     np.save(tmp_path / "q.npy", rows[:3])
     with JobFolder(tmp_path / "job", {"verb": "online"}) as folder:
-        sink = open_sink(f"parquet:{folder.codes}", 16)
+        sink = open_sink(folder.codes, 16)
         job = Job(
             open_source(tmp_path / "rows.npy"),
             Online(work),
