@@ -138,6 +138,8 @@ class PostgresSink:
         self._url, self._secrets = str(parts), secrets_in(url)
         self.name = f"{redact_url(url).partition('?')[0]} table {redact_value(self.table)}"
         self._parts = split_name(self.table, self.name)
+        if self._parts[-1] == MODELS:
+            raise InputError(f"{self.name} has records of other tables: choose another table")
         self._name = self._models = sql.Identifier(*self._parts)  # with schemas, once connected
         self.keep = _as_names(keep, self.name)
         self._id_type: str | None = None  # a key of FIT; of the table, or to make it with
