@@ -40,7 +40,7 @@ def online_command(
     epoch and what its distances mean), epochs/ (the same for each epoch before) and, with
     --skip-bad, rejects.jsonl. The newest coder of both models is the one that made the last codes.
     All is committed together now and then: after a crash or a signal the same command goes on, and
-    the end is the same to the byte.
+    the codes and models in the end are the same.
 
     A folder of files may grow: the same command then reads the new ones. --from JOB goes on
     learning from other rows in a folder of its own; inside an epoch the codes of both compare.
