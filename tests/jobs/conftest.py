@@ -125,7 +125,7 @@ class Jobs:
         while True:
             rows, commit = self.rng.integers(50, 800), self.rng.integers(100, 3000)
             code = self.run(
-                [*arguments, "--commit-rows", commit],
+                [*arguments, "--set", f"commit_rows={commit}"],
                 seconds=self.rng.uniform(0, most),
                 rows=int(rows),
             )

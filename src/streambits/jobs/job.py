@@ -205,7 +205,7 @@ class Job:
         except StorageError as error:
             raise self._safe(error) from error
         except ReachError as error:
-            raise ReachError(f"{error}; --out-of-reach accept goes on all the same") from error
+            raise ReachError(f"{error}; --set out_of_reach=accept goes on all the same") from error
         finally:
             self.rejects.close()
 
@@ -238,7 +238,7 @@ class Job:
             raise InputError(
                 f"the source has changed since {found.counts['rows']:,} rows of it were read: "
                 f"{changes[0]}{more}. Restore it, choose another folder, or go on all the same "
-                f"with --changed-source accept"
+                f"with --set changed_source=accept"
             )
 
     def _loop(self, stop: Stop) -> None:

@@ -41,6 +41,7 @@ from streambits.model.codes import MOST_BYTES, Codes
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
 WRITTEN = b"streambits.rows"  # of a part from which rows were dropped: how many it had
+MADE = b"streambits.made_from"
 FIELD_ID = b"PARQUET:field_id"
 OURS = 0x7362  # "sb": the upper half of a field id in files of ours
 ROWS = 65536  # of a part, or of a batch that is read
@@ -216,7 +217,7 @@ class ParquetSink:
         return (self.path / f".{self.path.name}.generation").exists()
 
     def _save(self, rows: CodeColumns, number: int, written: int | None = None) -> None:
-        _write(rows.runs(), self._schema, self._part(number), written=written)
+        _write(rows.runs(), self._schema, self._part(number), _dropped(written))
 
     @property
     def _schema(self) -> "CodeSchema":
@@ -283,7 +284,7 @@ def settle_parts(folder: Path) -> None:
         with _opened(path) as file:
             schema = _promised(file, path)[0]
         rows = CodeColumns.concat(list(_read_columns(path, schema))).select(some)
-        _write(rows.runs(), schema, path, written=part.written)
+        _write(rows.runs(), schema, path, _dropped(part.written))
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -292,20 +293,45 @@ def part_files(folder: Path) -> list[Path]:
 
 
 def write_codes(
-    batches: Iterable[CodeBatch], bits: int, path: str | Path, *, refine: int = 0
+    batches: Iterable[CodeBatch],
+    bits: int,
+    path: str | Path,
+    *,
+    refine: int = 0,
+    made_from: str | None = None,
 ) -> None:
-    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing."""
+    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing.
+
+    made_from: what they were made from, which the footer says.
+    """
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
-    _write(chain([first], columns), CodeSchema(bits, refine, first.ids.dtype.kind == "T"), path)
+    schema = CodeSchema(bits, refine, first.ids.dtype.kind == "T")
+    _write(chain([first], columns), schema, path, {} if made_from is None else {MADE: made_from})
+
+
+def made_from(path: Path) -> str | None:
+    """What the footer of a file says that its codes were made from; None where there is no file."""
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415
+
+    try:
+        metadata = parquet.read_metadata(path).metadata or {}
+    except (ArrowException, OSError):
+        return None
+    value = metadata.get(MADE)
+    return None if value is None else value.decode(errors="replace")
+
+
+def _dropped(written: int | None) -> dict[bytes, str]:
+    """What the footer of a part says from which rows were dropped: how many it had."""
+    return {} if written is None else {WRITTEN: str(written)}
 
 
 def _write(
     columns: Iterable[CodeColumns],
     schema: "CodeSchema",
     path: str | Path,
-    *,
-    written: int | None = None,
+    more: dict[bytes, str] | None = None,
 ) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -319,8 +345,7 @@ def _write(
                 record = _record_batch(rows, arrow)
                 content.update(record)
                 writer.write_batch(record)
-        rows_before = {} if written is None else {WRITTEN: str(written)}
-        writer.add_key_value_metadata({DIGEST: str(content), **rows_before})
+        writer.add_key_value_metadata({DIGEST: str(content), **(more or {})})
 
 
 def read_codes(
