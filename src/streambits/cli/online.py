@@ -29,20 +29,9 @@ def online_command(
 ) -> None:
     """Give every row of a stream its code at once, and learn from it.
 
-<<<<<<< HEAD
-    OUT gets codes/, model.safetensors (the learner), coders.safetensors (the coder of the last
-    epoch and what its distances mean), epochs/ (the same for each epoch before) and, with
-    --skip-bad, rejects.jsonl. The newest coder of both models is the one that made the last codes.
-    All is committed together now and then: after a crash or a signal the same command goes on, and
-    the codes and models in the end are the same.
-
-    A folder of files may grow: the same command then reads the new ones. --from JOB goes on
-    learning from other rows in a folder of its own; inside an epoch the codes of both compare.
-=======
     OUT gets codes/, model.safetensors (the learner), coders.safetensors, epochs/ and rejects.jsonl,
-    which are committed together. After a crash or a signal the same command goes on, and the end is
-    the same to the byte. It also reads files that were added.
->>>>>>> main
+    which are committed together. After a crash or a signal the same command goes on, and codes and
+    models in the end are the same. It also reads files that were added.
 
     Example: streambits online vectors/*.parquet --bits 64 --out codes/
     """
