@@ -127,17 +127,6 @@ def test_a_password_is_not_written_down(tmp_path, rows_file, command):
     assert "secret" not in (tmp_path / "job" / "job.json").read_text()
 
 
-def test_standard_input_resumes(rows_file, tmp_path, command):
-    text = rows_file.read_bytes().replace(b"1,2,x,4", b"1,2,3,4")
-    arguments = ["online", "-", "--bits", "8", "--n-landmarks", "40", "--ids", "key"]
-    for name, size in (("alone", len(text)), ("job", len(text) // 2), ("job", len(text))):
-        cut = text[: text.rindex(b"\n", 0, size) + 1]
-        done = command(*arguments, "--out", tmp_path / name, "--quiet", stdin=cut)
-        assert done.code == 0, done.err
-    codes = [(tmp_path / name / "codes" / "part-000000.parquet") for name in ("alone", "job")]
-    assert codes[0].read_bytes() == codes[1].read_bytes()
-
-
 def test_epochs_that_were_retired_are_left_out_of_searches_and_this_is_said(
     command, mixture, tmp_path
 ):

@@ -21,8 +21,8 @@ from streambits._arrays import Ids, as_count, as_ids, as_rows, to_numpy
 from streambits.errors import InputError, MergeError, MissingExtraError, StreambitsError
 from streambits.io.rows import FORMATS, format_of, open_source
 from streambits.io.rows.arrow import row_groups
-from streambits.io.rows.files import FileSource, expand
-from streambits.io.rows.inputs import fingerprint
+from streambits.io.rows.files import FileSource
+from streambits.io.rows.inputs import Input, expand, fingerprint
 from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import RowBatch
 from streambits.model.sampling import Reservoir
@@ -112,8 +112,8 @@ class FilePartition:
 
     def facts(self) -> Facts:
         source = self._source()
-        layout = source.layout()
-        width, text = (0, None) if layout is None else (layout.width, layout.text)
+        schema = source.schema()
+        width, text = (0, None) if schema is None else (schema.width, schema.text)
         return Facts(source.length, width, text)
 
     def batches(self) -> Iterator[RowBatch]:
@@ -126,7 +126,7 @@ class FilePartition:
             yield batch if self.ids else batch._replace(ids=self.first + batch.ids)
 
     def fingerprint(self) -> Any:
-        found = fingerprint(self.path) or {}
+        found = fingerprint(Input(self.path)) or {}
         found.pop("modified", None)  # which a copy changes
         return {"path": self.path, "groups": self.groups and list(self.groups), **found}
 
@@ -247,8 +247,8 @@ def partition_files(
     whole = [str(Path(file).absolute()) for file in files]
     first = open_source(whole[0], columns=columns, ids=ids, format=format)
     assert isinstance(first, FileSource)
-    layout = first.layout()
-    names = layout.columns if layout else None
+    schema = first.schema()
+    names = schema.columns if schema else None
     if columns is not None:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
     make = partial(FilePartition, columns=names, ids=ids, format=format)
