@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streambits import errors, features, methods, sketches
-from streambits.diagnose import diagnose
 from streambits.epochs.coder_set import CoderSet
 from streambits.features import bandwidth
 from streambits.index import HammingIndex, Hits, rerank
@@ -19,7 +18,6 @@ from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
-from streambits.scoring import Asymmetric
 from streambits.storage import from_bytes, load, save, to_bytes
 from streambits.stream_index import StreamIndex
 from streambits.tune import tune
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Asymmetric",
     "Coder",
     "CoderSet",
     "Codes",
@@ -44,7 +41,6 @@ __all__ = [
     "StreamIndex",
     "bandwidth",
     "describe",
-    "diagnose",
     "encode_online",
     "encode_stream",
     "errors",

@@ -23,18 +23,10 @@ def test_features(kind, offset):
         sb.features.GaussianAffinity(rows[:30], 1e-3),
         sb.features.GaussianAffinity(sb.features.centres(rows, 12), sb.bandwidth.all_pairs()),
         sb.features.Linear.around(rows),
-        sb.features.Cosines.random(rows[:30], 20, spread=1.0),
-        sb.features.Cosines.stable(rows[:30], 20),
-        sb.features.Cosines.box(rows[:30], 20),
-        sb.features.Eigenfunctions.smoothest(rows[:60], 20),
-        sb.features.Eigenfunctions.heaviest(rows[:60], 20),
-        sb.features.Spheres.balanced(rows[:30], 20),
     ):
         check_features(features, rows, skip=skip)
 
 
-ORTHONORMAL = np.linalg.qr(np.random.default_rng(1).standard_normal((8, 5)))[0]
-GUIDE = ORTHONORMAL * np.arange(5.0, 0, -1) @ ORTHONORMAL.T
 SKETCHES = {
     "gram": lambda: sb.sketches.Gram(8),
     "gram raw": lambda: sb.sketches.Gram(8, centred=False),
@@ -45,25 +37,13 @@ SKETCHES = {
         8, 4, 1, centred=False
     ),
     "frequent directions, nothing lost": lambda: sb.sketches.FrequentDirections(8, 20),
-    "frequent directions, not robust": lambda: sb.sketches.FrequentDirections(8, 4, robust=False),
-    "hadamard": lambda: sb.sketches.HadamardDirections(8, 4),
-    "hadamard, all whole": lambda: sb.sketches.HadamardDirections(8, 4, 200),
-    "guided": lambda: sb.sketches.SupervisedGram(GUIDE),
-    "fixed": lambda: sb.sketches.Fixed(ORTHONORMAL, np.arange(5.0, 0, -1)),
-}
-
-
-UNTESTED = {
-    "hadamard": kit.UNCERTIFIED,  # its certificate is infinite once a block was sampled
-    "guided": ("check_sketch_energies",),  # what a direction gains, the guide included
-    "fixed": kit.UNCERTIFIED,
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SKETCHES)
 def test_sketch(name, kind):
-    check_sketch(SKETCHES[name], KINDS[kind][:150], skip=UNTESTED.get(name, ()))
+    check_sketch(SKETCHES[name], KINDS[kind][:150])
 
 
 def test_sketch_of_a_single_column():
@@ -97,31 +77,14 @@ METHODS = {
     "ssbc, refined": lambda train: sb.ssbc(train, 6, refine=2, certified=True, seed=3),
     "ssbc as printed": lambda train: sb.ssbc(train, 6, paper=True),
     "ssbc, random": lambda train: sb.ssbc(train, 6, rotation="random", whitening=1),
-    "osh, itq": lambda train: sb.methods.osh(train, 3, rotation="itq"),
-    "ssh, labelled": lambda train: sb.methods.ssh(train, 6, labels=np.arange(len(train)) % 4 - 1),
-    "frosh, itq": lambda train: sb.methods.frosh(train, 3, rotation="itq"),
-    "semi_supervised, labels": lambda train: sb.methods.semi_supervised(
-        train, 3, labels=np.arange(len(train)) % 4 - 1
-    ),
-    "supervised_ibp, labels": lambda train: sb.methods.supervised_ibp(
-        train, 3, labels=np.arange(len(train)) % 4 - 1
-    ),
-}
-
-
-WITHOUT_CERTIFICATE = {  # fixed directions, or blocks that are sampled
-    *("nystrom", "exact_d", "exact_r", "lsh", "lsbc", "e2lsh", "sh", "ssh", "mdsh", "spherical"),
-    *("ssh, labelled", "frosh", "frosh, itq", "supervised_ibp", "supervised_ibp, labels"),
 }
 
 
 def check_method(name, rows):
-    skip = ["check_learner_certificate"] if name in WITHOUT_CERTIFICATE else []
-    skip += ["check_learner_project"] if name == "product" else []
+    skip = ["check_learner_project"] if name == "product" else []
     check_learner(lambda: METHODS[name](rows[:40]), rows, skip=skip)
 
 
-@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")  # e2lsh has few codes
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n == "ssbc as printed" else []) for n in METHODS],
@@ -130,7 +93,7 @@ def test_learner_of_single_precision(name):
     check_method(name, KINDS["float32"])
 
 
-@pytest.mark.parametrize("name", ["ssbc", "osh", "lsh"])
+@pytest.mark.parametrize("name", ["ssbc", "linear"])
 def test_learner_of_double_precision(name):
     check_method(name, ROWS)
 

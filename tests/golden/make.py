@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import streambits as sb
+from paper import methods as rivals
 from streambits.cli.app import main as command
 from streambits.io.codes import open_sink
 from streambits.io.codes.convert import export
@@ -31,8 +32,8 @@ FORMATS = {  # name: where codes lie, and bytes of refinement
     "index": ("codes.index", 2),
     "faiss": ("codes.faiss", 0),
 }
-JOB = ("online", "rows", "--bits", "8", "--refine", "2", "--n-landmarks", "30", "--epochs")
-JOB = (*JOB, "never", "--out", "job", "--quiet")
+JOB = ("online", "rows", "--bits", "8", "--refine", "2", "--set", "n_landmarks=30")
+JOB = (*JOB, "--set", "epochs=never", "--out", "job", "--set", "quiet=true")
 
 
 def sensors(count=600, columns=12, seed=0):
@@ -53,11 +54,11 @@ def grid(count=600, columns=8, seed=1):
 DATA = {"sensors": sensors, "grid": grid}
 METHODS = {
     "ssbc": lambda rows, **more: sb.ssbc(rows[:40], 16, epochs="never", **more),
-    "rff_fd": lambda rows, **more: sb.methods.rff_fd(rows[:40], 16, count=48, **more),
+    "rff_fd": lambda rows, **more: rivals.rff_fd(rows[:40], 16, count=48, **more),
     "linear": lambda rows, **more: sb.methods.linear(rows[:40], 8, epochs="never", **more),
-    "itq": lambda rows, **more: sb.methods.itq(rows[:40], 8, **more),
-    "osh": lambda rows, **more: sb.methods.osh(rows[:40], 8, **more),
-    "semi_supervised": lambda rows, **more: sb.methods.semi_supervised(
+    "itq": lambda rows, **more: sb.methods.METHODS["itq"](rows[:40], 8, **more),
+    "osh": lambda rows, **more: rivals.osh(rows[:40], 8, **more),
+    "semi_supervised": lambda rows, **more: rivals.semi_supervised(
         rows[:40], 8, labels=np.arange(40) % 3, **more
     ),
 }

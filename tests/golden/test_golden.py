@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import paper.methods  # noqa: F401 - makes the models of rivals loadable
 import streambits as sb
 from golden import make
 from streambits.io.codes.parquet import read_codes

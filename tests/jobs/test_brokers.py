@@ -10,7 +10,7 @@ from streambits.errors import InputError
 from streambits.io.codes.parquet import read_codes
 from streambits.io.rows import open_source
 
-SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--epochs", "never"]
+SETTINGS = ["--bits", 8, "--set", "n_landmarks=40", "--set", "refresh=700", "--set", "epochs=never"]
 
 
 def payloads(rows):
@@ -59,7 +59,7 @@ def live(jobs, mixture, broker, *, tmp_path, content, committed):
         assert ids_in(folder) == list(range(broker.first, broker.first + 900))
         return content(folder) == content(tmp_path / "alone")
 
-    more = ["--follow", "--commit-seconds", 0.2, "--out", folder]
+    more = ["--follow", "--set", "commit_seconds=0.2", "--out", folder]
     return SimpleNamespace(
         command=[*command, *more], begun=lambda: committed(folder, 500), come=come, same=same
     )
@@ -74,7 +74,9 @@ def test_a_broker_that_goes_away_in_the_middle_and_comes_back(jobs, live, broker
         broker.start()
         live.come()
 
-    assert jobs.during([*live.command, "--retry-seconds", 30], away, stop=True) == 0, jobs.said
+    assert jobs.during([*live.command, "--set", "retry_seconds=30"], away, stop=True) == 0, (
+        jobs.said
+    )
     assert "is there again" in jobs.said
     assert "stopped, and all of that is committed" in jobs.said
     assert "Traceback" not in jobs.said
@@ -87,7 +89,7 @@ def test_a_broker_that_stays_away_is_told_and_the_same_command_goes_on(jobs, liv
         live.begun()
         broker.stop()
 
-    assert jobs.during([*live.command, "--retry-seconds", 1], away) == 1
+    assert jobs.during([*live.command, "--set", "retry_seconds=1"], away) == 1
     broker.start()
     assert "committed is safe, and the same command continues" in jobs.said
     assert "Traceback" not in jobs.said
@@ -118,7 +120,7 @@ def test_a_bad_message_is_told_by_its_place(jobs, mixture, broker, tmp_path):
         (["a.npy"], {"idle": 0.0}, "idle is for brokers"),
         (["http://x/y"], {}, "is not a source: name files, or one of nats://"),
         (["nats://x/y", "a.npy"], {}, "is not a source"),
-        (["nats://x/y"], {"columns": ["a", "b"]}, "for a broker it is the number of values per"),
+        (["nats://x/y"], {"columns": ["a", "b"]}, "in JSON it is the number of values per row"),
     ],
 )
 def test_what_is_not_a_source(paths, options, complaint):
@@ -136,10 +138,10 @@ def test_files_are_read_with_any_retry(tmp_path, rows):
 
 def test_kafka_is_known():
     pytest.importorskip("confluent_kafka")
-    options = {"ids": "key", "format": "f4", "idle": 1.0, "retry_seconds": 5.0, "rows": 7}
+    options = {"ids": "@key", "format": "f4", "idle": 1.0, "retry_seconds": 5.0, "rows": 7}
     for columns in (8, ["8"]):  # the command line has a text
         source = open_source("kafka://127.0.0.1:1/topic", columns=columns, **options)
         assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)
         assert (source.rows, source.retry_seconds, source.follow) == (7, 5.0, True)
-        settings = {"format": "f4", "id_key": "key", "row_key": "row", "columns": 8}
+        settings = {"format": "f4", "id_key": "@key", "row_key": "row", "columns": 8}
         assert source.parser.identity() == settings

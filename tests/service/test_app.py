@@ -342,7 +342,7 @@ def test_html_in_ids_comes_back_as_json_only(serving, vectors):
 
 
 def test_too_much_is_refused_before_it_is_read(serving, vectors):
-    one = serving("--max-body", "4096", "--max-rows", "10", *SMALL)
+    one = serving("--set", "max_body=4096", "--set", "max_rows=10", *SMALL)
     head = f"POST /v1/rows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
     for more in ("Content-Length: 99999999999\r\n\r\n", "Content-Length: 5000\r\n\r\n"):
         assert _sent(one.port, (head + more).encode()).startswith(b"HTTP/1.1 413")

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import streambits
-from streambits.cli import config
+from streambits.cli.config import Verb
 from streambits.cli.demo import demo_command
 from streambits.cli.encode import encode_command
 from streambits.cli.evaluate import evaluate_command
@@ -31,9 +31,10 @@ from streambits.cli.options import expanded
 from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
 from streambits.cli.serve import serve_command
+from streambits.cli.settings import settings_command
 from streambits.cli.tune import tune_command
 from streambits.errors import ReachWarning, StreambitsError
-from streambits.io.urls import without_urls
+from streambits.io.urls import redact_urls
 
 DEBUG = "STREAMBITS_DEBUG"
 FAULT = 70  # exit code, as sysexits.h has it
@@ -58,9 +59,10 @@ VERBS: dict[str, Callable[..., None]] = {
     "merge": merge_command,
     "reencode": reencode_command,
     "tune": tune_command,
+    "settings": settings_command,
 }
 for _name, _verb in VERBS.items():
-    app.command(_name, cls=config.Verb)(expanded(_verb, config.OPTION))
+    app.command(_name, cls=Verb)(expanded(_verb))
 
 
 def _show_version(wanted: bool) -> None:
@@ -77,7 +79,6 @@ def streambits_command(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
-    settings_file: config.SettingsFile = None,
 ) -> None:
     """Short binary codes for vectors, learned from one pass over a stream."""
 
@@ -128,7 +129,7 @@ def _hide_secrets(arguments: list[str]) -> None:
 
     On Linux the kernel says where it lies; from the start until here they can be seen.
     """
-    shown = {word: without_urls(word, [word]) for word in arguments}
+    shown = {word: redact_urls(word, [word]) for word in arguments}
     secret = {os.fsencode(old): os.fsencode(new) for old, new in shown.items() if old != new}
     if not secret:
         return
@@ -152,6 +153,6 @@ def _fail(reason: str, code: int = 1) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
     hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
-    text = without_urls(reason, sys.argv[1:])
+    text = redact_urls(reason, sys.argv[1:])
     typer.echo(f"streambits: {' '.join(text.split())}{hint}", err=True)
     sys.exit(code)

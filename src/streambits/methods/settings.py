@@ -5,9 +5,7 @@ adapter and something that `tune` may vary; the method accepts it as an argument
 So a new setting is two edits: the method, and a line here.
 """
 
-import inspect
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -28,12 +26,13 @@ from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import reservoir
 from streambits.sketches import PRECISIONS
 
-LEARNED: dict[str, Method] = {
-    name: method
-    for name, method in METHODS.items()
-    if method.streams and name != "semi_supervised"  # which needs labels
-}
 AUTO = "auto"
+REPLACED = {  # methods of version 0.2 that are in paper/methods now, and what to use instead
+    "rff_fd": "ssbc",
+    "osh": "linear",
+    "frosh": "linear",
+    "unifdiag": "linear with the rotation 'uniform'",
+}
 LANDMARKS_BY = ("uniform", "centres")
 SHARE = 10  # first rows for each landmark that is drawn from them
 logger = logging.getLogger("streambits")
@@ -57,55 +56,46 @@ class MethodSettings:
 
     epochs: str | int | None = _setting(
         None,
-        "When new landmarks are drawn and codes begin anew: auto (when the stream has moved; the "
-        "default of ssbc), never, or a number of rows. A query is encoded once for every epoch "
-        "that is searched.",
+        "When codes begin anew, on new landmarks: auto, never, or a number of rows.",
         words=("auto", "never"),
         least=1,
     )
     half_life: float | None = _setting(
-        None, "Number of rows after which a row counts half. By default rows are never forgotten."
+        None,
+        "Rows after which a row counts half. Default: never.",
     )
     bandwidth: float | None = _setting(
         None,
-        "Kernel bandwidth b in exp(-distance^2 / b). By default it is estimated from the "
-        "landmarks.",
+        "Kernel bandwidth b in exp(-distance^2 / b). Default: by the landmarks.",
     )
     whitening: float | None = _setting(
         None,
-        "How much strong directions are damped, from 0 (not at all) to 1. The default is 0.5 for "
-        "ssbc and rff_fd and 0 for linear; with --refine 0.75 and 0.25.",
+        "How much strong directions are damped, 0 to 1. Default: by the method.",
         least=0,
         most=1,
     )
     rotation: str | None = _setting(
         None,
-        "How directions are rotated before they become bits: none, random, itq (towards the "
-        "corners), or uniform (equal variances). The default is itq for ssbc, rff_fd and linear, "
-        "and random for osh and frosh.",
+        "How directions become bits: none, random, itq, or uniform. Default: by the method.",
         choices=tuple(ROTATIONS),
     )
     epsilon: float | None = _setting(
         None,
-        "The sketch has bits + bits / epsilon rows. More rows than columns are exact, and take "
-        "no more memory.",
+        "The sketch has bits + bits / epsilon rows. Default: 1.",
     )
     refine: int | None = _setting(
         None,
-        "Bytes beside the bits of a code for what the bits leave over. Codes then decode to rows, "
-        "and searches rank candidates by that. The default is 8 for product, and 0 otherwise.",
+        "Bytes beside the bits, by which searches rank. Default: 8 for product, else 0.",
         least=0,
         most=MOST_BYTES,
     )
     certified: bool | None = _setting(
         None,
-        "Add one more byte, which bounds the distance of a row from what its code decodes to, for "
-        "answers that are proven to be exact.",
+        "Add a byte that bounds the error, for answers that are proven.",
     )
     precision: str | None = _setting(
         None,
-        "Precision of the products that ssbc sums up: auto (single where that does no harm, the "
-        "default), double, single, or tf32, which is fast on NVIDIA GPUs and less exact.",
+        "Precision of sums: auto, double, single, or tf32 (on GPUs).",
         choices=("auto", *PRECISIONS),
     )
 
@@ -124,7 +114,7 @@ class Settings(MethodSettings):
     bits : int, default 64
         Length of the codes.
     method : str, default "auto"
-        One of `LEARNED`, or "auto": `ssbc` or `linear`, whichever finds more true neighbours among
+        One of `METHODS`, or "auto": `ssbc` or `linear`, whichever finds more true neighbours among
         the first rows (`choose_features`); `ssbc` where a setting is set that only it has.
     n_landmarks : int, default 500
         Number of landmarks, drawn from the first 10 times as many rows.
@@ -151,43 +141,36 @@ class Settings(MethodSettings):
     """
 
     bits: int = _setting(
-        BITS, "Number of sign bits of a code; product codes have none.", least=1, most=MOST_BITS
+        BITS, "Sign bits of a code; product codes have none.", least=1, most=MOST_BITS
     )
     method: str = _setting(
         AUTO,
-        "The method by which codes are learned. auto: ssbc or linear, whichever finds more true "
-        "neighbours among the first rows.",
-        choices=(AUTO, *LEARNED),
+        "How codes are learned. auto: ssbc or linear, by the first rows.",
+        choices=(AUTO, *METHODS),
     )
     n_landmarks: int = _setting(
         500,
-        "Number of landmarks, sampled from the first 10 x N rows, which are buffered until then. "
-        "If a stream does not begin as it goes on, --epochs auto draws others.",
+        "Landmarks, drawn from the first 10 times as many rows.",
         least=1,
     )
     landmarks_by: str = _setting(
         "uniform",
-        "How ssbc chooses its first landmarks. uniform: rows drawn at random. centres: k-means "
-        "centres of the first rows, worth several times as many. Later epochs draw them.",
+        "First landmarks: uniform (at random), or centres (k-means).",
         choices=LANDMARKS_BY,
     )
     bandwidth_factor: float | None = _setting(
         None,
-        "In place of a bandwidth: so many times the squared mean distance of a landmark to its "
-        "30th neighbour. The default is 1, and up to 16 may be better.",
+        "Multiple of the estimated bandwidth, instead of a bandwidth.",
     )
     refresh: str | int = _setting(
         "auto",
-        "Rows between two coders of an online job. auto: whenever the rows have doubled, and then "
-        "every 65,536. A refresh takes as long as learning some thousand rows.",
+        "Rows between two coders. auto: when rows have doubled, then every 65,536.",
         words=("auto",),
         least=1,
     )
     metric: str = _setting(
         EUCLIDEAN,
-        "By what rows are near, from learning to search. cosine: by their angles; all rows and "
-        "queries are divided by their lengths, and a row of zeros stays as it is. inner: by inner "
-        "products, of codes with --refine.",
+        "What near means: euclidean, cosine, or inner (with refine).",
         choices=(EUCLIDEAN, COSINE, INNER),
     )
     seed: int = _setting(0, "Random seed.", least=0)
@@ -205,8 +188,8 @@ class Settings(MethodSettings):
     @property
     def refinement_bytes(self) -> int:
         """Bytes of a code beside its sign bits, that of the error included."""
-        own = inspect.signature(self._method().build).parameters["refine"].default
-        return int(own if self.refine is None else self.refine) + bool(self.certified)
+        default = self._method().settings["refine"].default
+        return int(default if self.refine is None else self.refine) + bool(self.certified)
 
     def resolved(self, rows: list[NDArray[Any]]) -> "Settings":
         """Return the same settings with a method in place of "auto", by the first rows."""
@@ -249,7 +232,7 @@ class Settings(MethodSettings):
                 f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
                 f"landmarks"
             )
-        parameters = self._parameters()
+        parameters = method.settings
         own = {name: p.default for name, p in parameters.items() if name in self._unset()}
         if "epochs" not in parameters and self.epochs == "never":
             own["epochs"] = None
@@ -276,7 +259,7 @@ class Settings(MethodSettings):
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
             more["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
-        elif "reference" in settings._parameters():
+        elif "reference" in settings._method().settings:
             more["reference"] = np.concatenate(rows)
         return settings.build(settings._landmarks(rows), **more)
 
@@ -328,13 +311,15 @@ class Settings(MethodSettings):
     def _unset(self) -> set[str]:
         return {f.name for f in fields(MethodSettings)} - self.arguments().keys()
 
-    def _parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self._method().build).parameters
-
     def _method(self) -> Method:
         """The method; of "auto" the one that it is without a reason for another."""
-        name = as_choice(self.method, "method", (AUTO, *LEARNED))
-        return LEARNED["ssbc" if name == AUTO else name]
+        if self.method in REPLACED:
+            raise InputError(
+                f"method {self.method!r} is not in streambits since version 0.3, but in "
+                f"paper/methods of its repository: use {REPLACED[self.method]}"
+            )
+        name = as_choice(self.method, "method", (AUTO, *METHODS))
+        return METHODS["ssbc" if name == AUTO else name]
 
     def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
         count = min(self.n_landmarks, sum(map(len, rows)))

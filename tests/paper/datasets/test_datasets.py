@@ -1,11 +1,9 @@
-import sys
-
 import numpy as np
 import pytest
 
 from paper import datasets
 from paper.datasets.published import PUBLISHED
-from streambits.errors import InputError, MissingExtraError
+from streambits.errors import InputError
 
 
 def test_uniform_is_as_the_paper_says():
@@ -20,47 +18,6 @@ def test_uniform_is_as_the_paper_says():
     assert abs(scaled).max() < 0.03
 
 
-def test_uniform_depends_on_its_seed_alone():
-    assert np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform", seed=3))
-    assert not np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform"))
-
-
-def test_digits_come_with_scikit_learn():
-    rows = datasets.load("digits")
-    assert rows.shape == (1797, 64)
-    assert (rows.dtype, rows.min(), rows.max()) == (np.float32, 0, 16)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_data_set_of_a_file_has_finite_rows(name):
-    if not datasets.available(name):
-        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
-    rows = datasets.load(name)
-    assert rows.ndim == 2
-    assert len(rows) > 1000
-    assert rows.dtype == np.float32
-    assert np.isfinite(rows).all()
-    assert rows.std(axis=0).max() > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "classes"),
-    [("covtype", range(1, 8)), ("dsads", range(1, 20)), ("mnist", range(10))],
-)
-def test_classes_of_a_file_belong_to_its_rows(name, classes):
-    if not datasets.available(name):
-        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
-    rows, labels = datasets.load(name), datasets.labels(name)
-    assert len(rows) == len(labels)
-    assert sorted(set(labels)) == list(classes)
-    means = np.array([rows[labels == label].mean(axis=0) for label in classes])
-    apart = rows[:2000].astype(np.float64)[:, None] - means
-    nearest = np.array(classes)[(apart**2).sum(axis=2).argmin(axis=1)]
-    assert np.mean(nearest == labels[:2000]) > 2 / len(classes)
-
-
 def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
     assert not datasets.available("mnist")
@@ -71,16 +28,6 @@ def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch)
     assert datasets.available("mnist")
     assert datasets.load("mnist").tolist() == [[0, 1], [2, 3], [4, 5]]
     assert datasets.labels("mnist").tolist() == [7, 8, 9]
-
-
-def test_cbm_is_standardised_and_its_constant_columns_are_zero(tmp_path, monkeypatch):
-    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
-    rows = np.random.default_rng(0).random((100, 3)) * 50 + 7
-    rows[:, 1] = 4
-    np.savez(tmp_path / PUBLISHED["cbm"].ready, X=rows)
-    found = datasets.load("cbm")
-    assert np.allclose(found.mean(axis=0), 0, atol=1e-6)
-    assert np.allclose(found.std(axis=0), [1, 0, 1], atol=1e-6)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_others():
@@ -104,19 +51,6 @@ def test_a_stream_and_its_landmarks_are_shuffled_and_disjoint():
     assert not np.array_equal(train, datasets.load("digits")[:100])
     assert np.array_equal(train, datasets.stream("digits", 100, 1000, seed=2).train)
     assert not np.array_equal(train, datasets.stream("digits", 100, 1000, seed=3).train)
-
-
-def test_a_stream_ends_where_the_rows_end_and_needs_more_than_landmarks():
-    assert len(datasets.stream("digits", 100, 10**6).rows) == 1697
-    with pytest.raises(InputError, match="1797 rows: ask for fewer than 1797 landmarks"):
-        datasets.stream("digits", 1797, 10)
-
-
-def test_every_name_of_the_issue_is_there():
-    wanted = {"uniform", "covtype", "cbm", "pamap2", "dsads", "mnist", "sift", "digits"}
-    assert set(datasets.NAMES) == wanted
-    assert set(datasets.SIZES) == wanted - {"digits"}
-    assert datasets.SIZES["pamap2"] == (100, 21000)
 
 
 def test_an_order_moves_the_rows_of_the_stream_and_nothing_else():
@@ -151,18 +85,3 @@ def test_an_order_that_cannot_be_is_an_error():
         datasets.stream("digits", 10, 10, order="random")
     with pytest.raises(InputError, match="no classes: choose another order"):
         datasets.stream("uniform", 10, 10, order="classes")
-
-
-def test_digit_labels_are_scikit_learns():
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    bundle = load_digits()
-    order = np.random.default_rng(1).permutation(len(bundle.data))
-    rows = bundle.data[order].astype(np.float32)
-    np.testing.assert_array_equal(datasets.digit_labels(rows), bundle.target[order])
-
-
-def test_without_scikit_learn_one_sentence_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(MissingExtraError, match="sklearn"):
-        datasets.load("digits")

@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from paper.datasets.fetch import Remote, cache, check, download, trust
+from paper.datasets.fetch import Remote, check, download, trust
 from streambits.errors import InputError, StorageError
 
 CONTENT = b"0123456789" * 50000
@@ -32,19 +32,6 @@ def test_a_file_with_the_published_checksum_is_kept_and_nothing_else(site, tmp_p
     assert console.file.getvalue() == f"downloading data.txt from {site.url('data.txt')}\n"
 
 
-def test_a_terminal_sees_a_bar(site, tmp_path):
-    console = said(interactive=True)
-    download(remote(site, checksum=digest("md5")), tmp_path, console)
-    assert "500.0/500.0 kB" in console.file.getvalue()
-
-
-def test_a_file_with_another_checksum_is_deleted(site, tmp_path):
-    wrong = remote(site, checksum="sha256:" + "0" * 64)
-    with pytest.raises(StorageError, match=r"has the sha256 \w+, where 0+ belongs: it was deleted"):
-        download(wrong, tmp_path, said())
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_a_published_checksum_the_first_copy_is_trusted_and_later_ones_compared(
     site, tmp_path
 ):
@@ -69,12 +56,6 @@ def test_without_a_published_checksum_the_first_copy_is_trusted_and_later_ones_c
     assert [left.name for left in tmp_path.iterdir()] == [record.name]
 
 
-def test_a_published_checksum_needs_no_record(site, tmp_path):
-    file = remote(site, checksum=digest("md5"))
-    trust(file, download(file, tmp_path, said()))
-    assert [path.name for path in tmp_path.iterdir()] == ["data.txt"]
-
-
 def test_a_download_that_breaks_off_leaves_nothing(site, tmp_path):
     file = remote(site)
     site.cut.add("data.txt")
@@ -83,47 +64,6 @@ def test_a_download_that_breaks_off_leaves_nothing(site, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError("the disk is full")])
-def test_an_interrupted_download_leaves_nothing(site, tmp_path, monkeypatch, interruption):
-    def broken(*_):
-        raise interruption
-
-    monkeypatch.setattr("paper.datasets.fetch.check", broken)
-    with pytest.raises((KeyboardInterrupt, InputError)):
-        download(remote(site), tmp_path, said())
-    assert not list(tmp_path.iterdir())
-
-
 def one_sentence(error):
     text = str(error.value)
     return "\n" not in text and ". " not in text
-
-
-def test_what_the_site_does_not_have_is_one_sentence(site, tmp_path):
-    with pytest.raises(InputError, match=r"cannot be downloaded from \S+ \(Not Found\)") as error:
-        download(Remote("gone.txt", site.url("gone.txt")), tmp_path, said())
-    assert one_sentence(error)
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "ftp://127.0.0.1:9/x", "nonsense://x"])
-def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch, url):
-    monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(InputError, match=f"cannot be downloaded from {url} .*put it into") as error:
-        download(Remote("x", url), tmp_path, said())
-    assert one_sentence(error)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_cache_that_cannot_be_written_is_one_sentence(site, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="cannot be downloaded") as error:
-        download(remote(site), tmp_path / "file", said())
-    assert one_sentence(error)
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("STREAMBITS_CACHE", str(tmp_path))
-    assert cache() == tmp_path
-    monkeypatch.delenv("STREAMBITS_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache() == tmp_path / ".cache" / "streambits"

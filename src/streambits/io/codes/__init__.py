@@ -18,7 +18,7 @@ from typing import Any
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.io.protocols import Resumable
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 from streambits.storage import load
@@ -109,7 +109,7 @@ def open_sink(
 
     if is_url(str(target)):
         raise InputError(
-            f"{shown(str(target))!r} names no sink: choose a folder, or {URLS[0]}..., a table"
+            f"{redact_url(str(target))!r} names no sink: choose a folder, or {URLS[0]}..., a table"
         )
     if _format_of(Path(target)):
         raise InputError(
@@ -139,7 +139,9 @@ def code_format(where: str | Path) -> str:
     if str(where) == "-":
         return "jsonl"
     if is_url(str(where)):
-        raise InputError(f"{shown(str(where))} is a URL, and codes are read from files and folders")
+        raise InputError(
+            f"{redact_url(str(where))} is a URL, and codes are read from files and folders"
+        )
     path = Path(where)
     if not path.exists():
         raise StorageError(f"{where} does not exist")
