@@ -9,7 +9,7 @@ encoded by ssbc, and queries like them. `same` says whether the answers to one q
 plain sum over all codes. Takes minutes, most of them for encoding.
 
 Quality: MAP at sigma_30 by Hamming distance; by real values against codes (the weighted distance);
-by a table of means (scoring.Asymmetric); and, between codes, by weights of bits: the deviation or
+by a table of means (paper's Asymmetric); and, between codes, by weights of bits: the deviation or
 variance of each bit's values for ssbc and pcah, the weights of mdsh for itself, beside its product.
 """
 
@@ -26,12 +26,13 @@ import streambits as sb
 from benchmarks.timer import figures, in_turns, machine
 from paper import datasets
 from paper.measure import Board, board
+from paper.methods import METHODS
+from paper.methods.features import Eigenfunctions
+from paper.methods.scoring import Asymmetric, scorer
 from streambits._threads import one_blas_thread
 from streambits.evaluation.quality import quality
-from streambits.features import Eigenfunctions
 from streambits.index import scan, weighted
 from streambits.model.coder import Coder
-from streambits.scoring import Asymmetric, scorer
 
 DATA = ("uniform", "covtype", "sift", "mnist")
 QUERIES, ROUNDS, NOISE = 64, 5, 0.05
@@ -141,7 +142,7 @@ def gains(data: list[str], queries: int) -> None:
     for name in data:
         on = board(name, 0, "shuffled", queries)
         for method, bits in (("ssbc", 64), ("ssbc", 32), ("pcah", 32), ("itq", 32), ("mdsh", 64)):
-            coder = sb.methods.METHODS[method](on.train, bits, seed=0).learn(on.rows).coder()
+            coder = METHODS[method](on.train, bits, seed=0).learn(on.rows).coder()
             found = {kind: quality(on.truth, by).map for kind, by in distances(on, coder)}
             shown = "  ".join(f"{kind} {score:.3f}" for kind, score in found.items())
             print(f"{name:8} {method:5} {bits:3}  {shown}", flush=True)

@@ -139,7 +139,7 @@ def of_epochs(folder: Path, epochs: int, columns: int, landmarks: int) -> None:
                     flush=True,
                 )
 
-        sink = open_sink(f"parquet:{job.codes}", SHORT)
+        sink = open_sink(job.codes, SHORT)
         work, rejects = Online(settings), Rejects(None, skip=False)
         source = open_source(folder / "rows.npy")
         Job(source, work, sink, rejects, job, pace=Pace(COMMIT), watchers=[tell]).run()

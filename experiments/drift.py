@@ -25,7 +25,7 @@ from experiments._drift import (
     online_distances,
     streamed,
 )
-from paper import datasets
+from paper import datasets, methods
 from streambits._arrays import blocks
 from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
@@ -54,13 +54,13 @@ def rivals(rows: Any, landmarks: int, seed: int) -> Iterator[tuple[str, sb.Codes
         "ssbc frozen",
         sb.ssbc(train, BITS, epochs="never", seed=seed).learn(first).coder().encode(rows),
     )
-    yield "lsh, stale mean", sb.methods.lsh(first, BITS, seed=seed).coder().encode(rows)
+    yield "lsh, stale mean", methods.lsh(first, BITS, seed=seed).coder().encode(rows)
     whole = rows[rng.permutation(len(rows))[:FROZEN]]
-    yield "lsh, right mean", sb.methods.lsh(whole, BITS, seed=seed).coder().encode(rows)
+    yield "lsh, right mean", methods.lsh(whole, BITS, seed=seed).coder().encode(rows)
     if rows.shape[1] >= BITS:
         yield (
             "osh",
-            sb.methods.osh(first[:landmarks], BITS, seed=seed).learn(rows).coder().encode(rows),
+            methods.osh(first[:landmarks], BITS, seed=seed).learn(rows).coder().encode(rows),
         )
         from paper.faiss_codes import Rival  # noqa: PLC0415 - an extra
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import streambits as sb
 from experiments.bytes import CANDIDATES, QUERIES, K, nearest, recall
 from experiments.core import WANTED
-from paper import datasets
+from paper import datasets, methods
 from streambits.engines.partitions import ArrayPartition, sample_partition
 from streambits.engines.shards import MergeTree, finished, learn_partition
 from streambits.evaluation import quality, truth
@@ -135,7 +135,7 @@ def growth(most: int, rows_each: int = 64) -> None:
     every = rng.random((most * rows_each + 1000, 32), dtype=np.float32)
     queries, every = every[:1000], every[1000:]
     exact = sb.ssbc(every[:200], 64, refine=8, epochs="never")
-    sketched = sb.methods.rff_fd(every[:200], 32, count=400, epsilon=1.0)
+    sketched = methods.rff_fd(every[:200], 32, count=400, epsilon=1.0)
     count = 1
     while count <= most:
         rows = every[: count * rows_each]
@@ -159,7 +159,7 @@ def growth(most: int, rows_each: int = 64) -> None:
             score = f"{both[0]:.4f} ({both[0] - both[1]:+.4f})"
         print(
             f"| {count} | {gram_error(merged, alone):.1e} | {score} | "
-            f"{many.certificate / energy:.2e} | {one.certificate / energy:.2e} |",
+            f"{many.sketch.certificate / energy:.2e} | {one.sketch.certificate / energy:.2e} |",
             flush=True,
         )
         count *= 10

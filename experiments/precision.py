@@ -42,8 +42,8 @@ def measure(name: str, seed: int, device: str) -> list[dict[str, Any]]:
         found.append(
             {
                 "precision": precision,
-                "over the first": learner.certificate / float(energies[0]),
-                "over the last": learner.certificate / float(energies[-1]),
+                "over the first": learner.sketch.certificate / float(energies[0]),
+                "over the last": learner.sketch.certificate / float(energies[-1]),
                 "bits that differ": bits_changed(exact[0], codes),
                 "angle": float(np.degrees(np.arccos(min(1.0, float(cosines[-1]))))),
                 "MAP": quality.mean_average_precision(codes, rows, queries, threshold),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 import streambits as sb
-from paper import datasets
+from paper import datasets, methods
 
 ROWS, LABELLED, QUERIES, K = 20_000, 5_000, 1_000, 100
 LANDMARKS = 1_000
@@ -60,8 +60,8 @@ def extended(task: Task, bits: int, seed: int) -> tuple[sb.Learner, float]:
     """A learner of all classes that began with some, and the share of first bits that changed."""
     rows, labels = task.rows[:LABELLED], task.labels[:LABELLED]
     old = labels < np.unique(labels)[OLD]
-    first = sb.methods.supervised_ibp(rows[old], bits // 2, labels=labels[old], seed=seed)
-    longer = sb.methods.supervised_ibp(rows, bits, labels=labels, extends=first, seed=seed)
+    first = methods.supervised_ibp(rows[old], bits // 2, labels=labels[old], seed=seed)
+    longer = methods.supervised_ibp(rows, bits, labels=labels, extends=first, seed=seed)
     before, after = (one.coder().encode(task.rows).unpack() for one in (first, longer))
     return longer, float(np.mean(before != after[:, : first.bits]))
 
@@ -70,8 +70,8 @@ def on_classes(name: str, bits: int, seed: int) -> str:
     task = drawn_from(name, seed)
     rows, labels = task.rows[:LABELLED], task.labels[:LABELLED]
     blind = sb.ssbc(task.rows[:LANDMARKS], bits, epochs="never", seed=seed).learn(task.rows)
-    guided = sb.methods.semi_supervised(rows, bits, labels=labels, seed=seed).learn(task.rows)
-    latent = sb.methods.supervised_ibp(rows, bits, labels=labels, seed=seed)
+    guided = methods.semi_supervised(rows, bits, labels=labels, seed=seed).learn(task.rows)
+    latent = methods.supervised_ibp(rows, bits, labels=labels, seed=seed)
     longer, changed = extended(task, bits, seed)
     without, semi, ours, appended = (precision(m, task) for m in (blind, guided, latent, longer))
     return (
@@ -95,7 +95,7 @@ def made(features: int, seed: int) -> tuple[NDArray[np.float64], Whole, Whole]:
 
 def on_made(features: int, seed: int) -> str:
     rows, held, triplets = made(features, seed)
-    learner = sb.methods.supervised_ibp(rows[:SAMPLE], 16, triplets=triplets, seed=seed)
+    learner = methods.supervised_ibp(rows[:SAMPLE], 16, triplets=triplets, seed=seed)
     bits, true = learner.coder().encode(rows[SAMPLE:]).unpack(), held[SAMPLE:]
     differ = (bits[:, :, None] != true[:, None, :]).mean(axis=0)
     differ = np.minimum(differ, 1 - differ)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from paper import methods as rivals
 from streambits import methods
 from streambits.errors import InputError
 from streambits.features import Bandwidth, GaussianAffinity, all_pairs, nearest
@@ -84,24 +85,24 @@ CONTESTANTS: dict[str, Contestant] = {
     "ssbc-letter": Contestant(
         "SSBC (to the letter)", partial(methods.ssbc, paper=True, epochs="never"), kernel=True
     ),
-    "mdsh": Contestant("MDSH", methods.mdsh, kernel=True),
-    "lsh": Contestant("LSH", methods.lsh),
-    "sh": Contestant("SH", methods.sh),
-    "exact_d": Contestant("Exact-D", methods.exact_d, kernel=True, exact=True),
-    "exact_r": Contestant("Exact-R", methods.exact_r, kernel=True, exact=True),
-    "itq": Contestant("ITQ (linear)", methods.itq),
-    "lsbc": Contestant("LSBC", methods.lsbc, kernel=True),
-    "spherical": Contestant("Spherical", methods.spherical),
-    "osh": Contestant("OSH", methods.osh),
-    "rff_fd": Contestant("RFF and FD", methods.rff_fd, kernel=True),
-    "nystrom": Contestant("Nystrom", methods.nystrom, kernel=True),
-    "frosh": Contestant("FROSH", methods.frosh),
-    "pcah": Contestant("PCAH", methods.pcah),
-    "unifdiag": Contestant("UnifDiag", methods.unifdiag),
+    "mdsh": Contestant("MDSH", rivals.mdsh, kernel=True),
+    "lsh": Contestant("LSH", rivals.lsh),
+    "sh": Contestant("SH", rivals.sh),
+    "exact_d": Contestant("Exact-D", rivals.exact_d, kernel=True, exact=True),
+    "exact_r": Contestant("Exact-R", rivals.exact_r, kernel=True, exact=True),
+    "itq": Contestant("ITQ (linear)", methods.METHODS["itq"]),
+    "lsbc": Contestant("LSBC", rivals.lsbc, kernel=True),
+    "spherical": Contestant("Spherical", rivals.spherical),
+    "osh": Contestant("OSH", rivals.osh),
+    "rff_fd": Contestant("RFF and FD", rivals.rff_fd, kernel=True),
+    "nystrom": Contestant("Nystrom", rivals.nystrom, kernel=True),
+    "frosh": Contestant("FROSH", rivals.frosh),
+    "pcah": Contestant("PCAH", methods.METHODS["pcah"]),
+    "unifdiag": Contestant("UnifDiag", rivals.unifdiag),
     "product": Contestant("Product codes (ours)", _product),
-    "semi_supervised": Contestant("Semi-supervised", methods.semi_supervised),
-    "e2lsh": Contestant("E2LSH", methods.e2lsh),
-    "ssh": Contestant("SSH", methods.ssh),
+    "semi_supervised": Contestant("Semi-supervised", rivals.semi_supervised),
+    "e2lsh": Contestant("E2LSH", rivals.e2lsh),
+    "ssh": Contestant("SSH", rivals.ssh),
     "faiss-lsh": Contestant("FAISS LSH", None),
     "faiss-itq": Contestant("FAISS ITQ", None),
     "faiss-rabitq": Contestant("FAISS RaBitQ", None),

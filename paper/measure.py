@@ -9,17 +9,17 @@ import numpy as np
 
 from paper import datasets, radii
 from paper.contestants import BANDWIDTHS, CONTESTANTS, LEVELS
+from paper.methods import METHODS
+from paper.methods.scoring import Asymmetric, scorer
 from streambits._arrays import blocks, squared_distances
 from streambits.errors import InputError, StreambitsError
 from streambits.evaluation import ranking, truth
 from streambits.evaluation.bits import bit_use
 from streambits.evaluation.histograms import DistanceCounts, count_codes, count_distances
 from streambits.features import all_pairs, nearest
-from streambits.methods import METHODS
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.online import encode_online
-from streambits.scoring import Asymmetric, scorer
 
 QUERIES = 1000
 FIRST = (1, 10, 100, 1000)  # of the ranking, in which the 10 nearest are sought
@@ -203,7 +203,7 @@ def _settings(learner: Learner) -> dict[str, Any]:
         "l": getattr(sketch, "size", None),
         "m": learner.features.width,
         "bandwidth": getattr(learner.features, "bandwidth", None),
-        "certificate": learner.certificate,
+        "certificate": sketch.certificate,
     }
 
 

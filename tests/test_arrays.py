@@ -7,6 +7,7 @@ import scipy.sparse
 from streambits._arrays import (
     as_choice,
     as_count,
+    as_ids,
     as_number,
     as_rows,
     as_seed,
@@ -109,8 +110,12 @@ def test_large_rows_whose_sum_overflows_are_finite():
     assert as_rows(np.full((4, 2), 3e38, np.float32)).shape == (4, 2)
 
 
-def test_a_masked_array_does_not_hide_a_nan():
-    assert "NaN" in complaint(as_rows, np.ma.masked_invalid([[np.nan, 1.0], [2.0, 3.0]]))
+def test_what_is_masked_is_refused():
+    rows = np.ma.array([[1.0, 1.0], [2.0, 3.0]], mask=[[0, 0], [1, 0]])
+    assert "rows[1, 0] is masked: drop or fill" in complaint(as_rows, rows)
+    assert as_rows(rows.filled(0.0)).tolist() == [[1, 1], [0, 3]]
+    assert as_rows(rows[:1]).tolist() == [[1, 1]]
+    assert "ids[1] is masked" in complaint(as_ids, np.ma.array([1, 2], mask=[0, 1]))
 
 
 def test_strict_arrays_are_checked_too():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits._digests import Digest, Record, check_text, record_path, seal, seal_text, unseal
+from streambits._digests import Digest, check_text, seal, seal_text, unseal
 from streambits.errors import StorageError
 
 PLAIN = st.recursive(
@@ -45,44 +45,3 @@ def test_a_text_is_checked_if_it_was_sealed(tmp_path):
             StorageError, match="or was edited: write it again, or delete the lines"
         ):
             check_text(changed, tmp_path)
-
-
-@pytest.fixture
-def noted(tmp_path):
-    """A file of ten bytes, the first eight of which are noted; finished or not."""
-    path = tmp_path / "file"
-    path.write_bytes(b"0123456789")
-
-    def noted(finished, content=b"01234567"):
-        Record((Digest.of(content),), finished).save(record_path(path))
-        return path
-
-    return noted
-
-
-def check(path, start=0):
-    with path.open("rb") as file:
-        Record.load(record_path(path)).check(record_path(path), [file], start)
-        assert file.tell() == start
-
-
-def test_what_comes_after_the_last_commit_does_not_count(noted):
-    check(noted(finished=False))
-    check(noted(finished=True, content=b"0123456789"))
-    check(noted(finished=True, content=b"456789"), start=4)
-    with pytest.raises(
-        StorageError, match=r"file is damaged .*\.file\.digest.*changed it yourself"
-    ):
-        check(noted(finished=True))
-    with pytest.raises(StorageError, match="damaged"):
-        check(noted(finished=False, content=b"01234568"))
-    with pytest.raises(StorageError, match="damaged"):
-        check(noted(finished=False, content=b"0123456789ab"))
-
-
-def test_a_record_that_is_damaged_is_not_one_that_is_missing(noted, tmp_path):
-    assert Record.load(tmp_path / "nothing") is None
-    path = record_path(noted(finished=True))
-    path.write_bytes(path.read_bytes().replace(b"8", b"9", 1))
-    with pytest.raises(StorageError, match=r"\.file\.digest is damaged"):
-        Record.load(path)

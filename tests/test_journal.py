@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from streambits._arrays import TEXT
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 from streambits.journal import SIZE, Journal, JournalReader, Record
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
@@ -32,6 +32,27 @@ def test_a_record_is_read_as_it_was_written(ids, rows, note):
     assert found.rows.dtype == rows.dtype
     assert found.rows.shape == rows.shape
     assert found.rows.tobytes() == rows.tobytes()
+
+
+def test_a_note_that_grows_is_written_once_and_read_whole():
+    notes = [{"n": i, "files": [{"name": f"file {j}"} for j in range(i)]} for i in range(300)]
+    notes += [{"files": [1]}, None, {"files": "x"}, [1, 2], {"files": [{"name": "file 0"}]}]
+    before, sizes, ids = None, [], np.empty(0, np.int64)
+    for note in notes:
+        body = Record("remove", ids, note=note).behind(before).encoded()
+        sizes.append(len(body))
+        found = Record.decoded(body)
+        if found.note is not None:
+            before = found.note_behind(before)
+            assert before == note
+    assert max(sizes) < 2 * min(sizes)
+    grown = [{"a": 1}]
+    first = Record("remove", ids, note={"files": grown}).behind(None).note_behind(None)
+    grown[0]["a"] = 2  # what the caller does with it later is not in the note
+    again = Record("remove", ids, note={"files": grown}).behind(first)
+    assert again.note_behind(first) == {"files": [{"a": 2}]}
+    with pytest.raises(InputError, match="JSON"):
+        Record("remove", ids, note={1, 2}).behind(None)
 
 
 def records(count):

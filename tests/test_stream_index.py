@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import streambits as sb
 from streambits import index_folder, stream_index
 from streambits.errors import InputError, StorageError
-from streambits.journal import Record
 from streambits.stream_index import StreamIndex
 
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
@@ -193,31 +192,23 @@ def test_what_cannot_be_used_changes_nothing(mixture, contents, tmp_path):
         index.search(rows[:2])
 
 
-def test_rows_of_too_few_directions_are_refused_and_not_kept(tmp_path, contents):
-    index = StreamIndex.open(tmp_path / "index", **SMALL, method="linear")
-    same = np.ones((299, 20))
+@pytest.mark.parametrize("method", ["linear", "ssbc", "auto"])
+def test_rows_of_too_few_directions_wait_until_there_are_enough(method, mixture, tmp_path):
+    index = StreamIndex.open(tmp_path / "index", **SMALL, method=method)
+    same, far = np.ones((299, 20), np.float32), mixture(700, 20)
     index.add(same)
-    before = contents(index)
-    with pytest.raises(InputError):
+    assert index.blocked is None
+    with pytest.warns(sb.errors.LandmarkWarning, match="searched by true distances"):
         index.add(same[:5])
-    assert contents(index) == before
+    index.add(same[:5])  # warned of once
+    assert (index.waiting, index.epochs) == (309, ())
+    assert index.blocked.startswith("300 rows wait, and no coder can be fitted to them: ")
     index.close()
-    assert contents(StreamIndex.open(tmp_path / "index")) == before
-
-
-def test_a_record_that_cannot_be_applied_was_never_acknowledged(tmp_path, contents):
-    """A process that is killed between writing a record and taking it back."""
-    index = StreamIndex.open(tmp_path / "index", **SMALL, method="linear")
-    index.add(np.ones((299, 20)))
-    before = contents(index)
-    index._folder.journal.append(Record("add", np.arange(299, 304), np.ones((5, 20))))
-    index.close()
-    reader = StreamIndex.open(tmp_path / "index", read_only=True)
-    assert contents(reader) == before
     index = StreamIndex.open(tmp_path / "index")
-    assert contents(index) == before
-    index.add(np.random.default_rng(0).random((1, 20)), [7])
-    assert len(reader) == len(index) == 299
+    assert index.blocked.startswith("300 rows wait")
+    index.add(far)
+    assert (index.waiting, index.blocked, len(index)) == (0, None, 1009)
+    assert index.search(far[:5], 5, allow=[309, 310]).ids.shape == (5, 2)
 
 
 def test_settings_folders_and_a_second_writer(mixture, tmp_path):
@@ -391,7 +382,8 @@ while time.monotonic() < end or number < 40:  # however slow the machine is
     with index._changes:
         index._follow()
         hits = index.search(queries[query : query + 1], 5, real=False)
-    print(json.dumps([query, index.note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
+        note = index._note  # that of what was searched: index.note would look for new changes
+    print(json.dumps([query, note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
     number += 1
 """
 

@@ -297,3 +297,25 @@ def test_work_that_maps_in_turn_does_not_wait_for_itself():
     with ThreadPoolExecutor(1) as other:
         found = other.submit(lambda: list(ordered_map(outer, range(20))))
         assert found.result(timeout=30) == [45 * number for number in range(20)]
+
+
+def test_the_first_search_after_opening_prepares_itself_with_one_thread(tmp_path, monkeypatch):
+    with sb.StreamIndex.open(tmp_path / "index", bits=16, refine=4, n_landmarks=50) as index:
+        index.add(np.random.default_rng(0).random((1000, 20)))
+    counts = []
+
+    def counted(name):
+        usual = getattr(np.linalg, name)
+
+        def call(*arguments, **options):
+            counts.append(max(blas_threads()))
+            return usual(*arguments, **options)
+
+        return call
+
+    with sb.StreamIndex.open(tmp_path / "index") as index, threadpool_limits(2, user_api="blas"):
+        for name in ("svd", "eigh"):
+            monkeypatch.setattr(np.linalg, name, counted(name))
+        index.search(np.ones((1, 20)))
+    assert counts
+    assert set(counts) == {1}

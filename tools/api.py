@@ -68,7 +68,6 @@ GROUPS = (
             "streambits.HammingIndex",
             "streambits.Hits",
             "streambits.rerank",
-            "streambits.Asymmetric",
         ),
     ),
     Group(
@@ -142,13 +141,6 @@ GROUPS = (
             "streambits.engines.shards.MergeTree",
             "streambits.engines.shards.finished",
         ),
-    ),
-    Group(
-        "checks.md",
-        "The conformance kit",
-        "What every part promises, as functions; [Contributing](../contributing.md) has an example "
-        "of each.",
-        ("streambits.checks",),
     ),
     Group(
         "errors.md",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper.datasets.table import Table
+from paper.methods.features.affine import CentredSample, principal_components
 from streambits.errors import InputError
-from streambits.features._affine import CentredSample, principal_components
 
 Places = NDArray[np.intp]
 

@@ -19,13 +19,11 @@ from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.model.sampling import reservoir
 from streambits.online import encode_online, encode_stream, reencode
-from streambits.scoring import Asymmetric
 from streambits.storage import from_bytes, load, save, to_bytes
 from streambits.stream_index import StreamIndex
 from streambits.tune import tune
 
 if TYPE_CHECKING:
-    from streambits import checks
     from streambits.evaluation.evaluate import evaluate
     from streambits.io.codes import open_codes
     from streambits.jobs.describe import describe
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Asymmetric",
     "Coder",
     "CoderSet",
     "Codes",
@@ -44,7 +41,6 @@ __all__ = [
     "Settings",
     "StreamIndex",
     "bandwidth",
-    "checks",
     "describe",
     "diagnose",
     "encode_online",
@@ -68,7 +64,6 @@ __all__ = [
 ]
 
 _LATER = {  # imported when they are first used: nothing else needs what they import
-    "checks": "streambits.checks",
     "describe": "streambits.jobs.describe:describe",
     "evaluate": "streambits.evaluation.evaluate:evaluate",
     "open": "streambits.jobs.search:open_searcher",

@@ -34,12 +34,15 @@ TEXT: Any = np.dtypes.StringDType()
 Ids = NDArray[Any]
 """Ids: whole numbers of 64 bits, or texts (NumPy's StringDType)."""
 
+NOT_COORDINATES = ("id", "ids", "label", "labels", "target", "class")  # names of columns
+
 NO_IDS: Ids = np.empty(0, np.int64)
 
 Array = Any
 """An array of any library; the standard has no static type for it yet."""
 
 __all__ = [
+    "NOT_COORDINATES",
     "NO_IDS",
     "TEXT",
     "Array",
@@ -54,11 +57,13 @@ __all__ = [
     "as_seed",
     "beside",
     "blocks",
+    "column_names",
     "concat_ids",
     "device",
     "double",
     "is_array_api_obj",
     "is_numpy_array",
+    "is_rows",
     "move",
     "moved",
     "nbytes",
@@ -146,9 +151,47 @@ def _as_checked(rows: Array, like: Array, width: int | None, name: str) -> Array
     return moved
 
 
+def column_names(values: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame or an Arrow table; None where they are not all texts.
+
+    >>> column_names(np.zeros((2, 3)))
+    """
+    names = getattr(values, "column_names", None)  # of Arrow
+    if names is None:
+        names = getattr(values, "columns", None)  # of pandas and polars
+    if names is None or callable(names) or not len(names):
+        return None
+    return tuple(map(str, names)) if all(isinstance(one, str) for one in names) else None
+
+
+def is_rows(values: Any) -> bool:
+    """Whether something is one array of rows, or a frame, and not an iterable of such."""
+    return getattr(values, "ndim", None) == 2 or column_names(values) is not None
+
+
+def _check_names(values: object, name: str) -> None:
+    """Refuse a frame with a column that by its name is not a coordinate."""
+    for column in column_names(values) or ():
+        if column.strip().lower() in NOT_COORDINATES:
+            raise InputError(
+                f"{name} have the column {column!r}, which by its name is not a coordinate: drop "
+                f"it (ids are passed as ids=), or pass {name}.to_numpy() if it is one"
+            )
+
+
+def check_not_masked(values: object, name: str) -> None:
+    """Refuse a masked array in which something is masked."""
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return
+    place = ", ".join(str(int(where[0])) for where in np.nonzero(np.ma.getmaskarray(values)))
+    raise InputError(f"{name}[{place}] is masked: drop or fill such rows")
+
+
 def _as_array(values: object, name: str) -> Array:
     if isinstance(values, np.ndarray):
-        return np.asarray(values)  # a masked array or a matrix is an array here
+        check_not_masked(values, name)
+        return np.asarray(values)  # a matrix is an array here, and a masked array that has no mask
+    _check_names(values, name)
     if is_array_api_obj(values):
         return values
     if hasattr(values, "tocsr"):
@@ -519,6 +562,7 @@ class IdPlaces:
 
 
 def _as_id_array(values: Any, name: str) -> NDArray[Any]:
+    check_not_masked(values, name)
     if is_array_api_obj(values):
         return np.asarray(to_numpy(values))
     if isinstance(values, list | tuple) and bool in set(map(type, values)):

@@ -1,20 +1,16 @@
 """Digests: whether a file still holds what was written to it.
 
-A JSON record carries a digest of its own values. A file of a foreign format has no place for one,
-so a small record lies beside it; where that is missing, the file is somebody else's and is taken as
-it is. Digests find damage; they do not prove who wrote a file.
+A JSON record and a text carry a digest of their own; files of rejects, of Parquet and of FAISS have
+a CRC-32 of their bytes elsewhere. Digests find damage; they do not prove who wrote a file.
 """
 
 import hashlib
 import json
-import os
 import re
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from streambits._files import replacing
 from streambits.errors import StorageError
 
 KEY = "digest"
@@ -95,47 +91,3 @@ def check_text(text: str, path: Path) -> None:
 
 def _of_text(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
-class Record(NamedTuple):
-    """What is known of files: the digest of each, and whether they are finished.
-
-    Of files that are not, the bytes that the digests cover are those that were committed; what
-    comes after them does not count yet.
-    """
-
-    digests: tuple[Digest, ...]
-    finished: bool
-
-    def save(self, path: Path) -> None:
-        """Put it into a file, in place of the one before."""
-        with replacing(path) as file:
-            file.write(seal({"finished": self.finished, "files": list(self.digests)}))
-
-    @classmethod
-    def load(cls, path: Path) -> "Record | None":
-        """What `save` wrote; None where there is nothing."""
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-        found = unseal(content, path, "delete it if the file it belongs to is known to be right")
-        return cls(tuple(Digest(*pair) for pair in found["files"]), found["finished"])
-
-    def check(self, path: Path, files: Sequence[BinaryIO], start: int = 0) -> None:
-        """Refuse files whose bytes, from `start` on, are not those; `path`: of this record."""
-        for file, digest in zip(files, self.digests, strict=True):
-            size = os.fstat(file.fileno()).st_size - start
-            right = size == digest.size if self.finished else size >= digest.size
-            if not right or Digest.of_file(file, digest.size, start) != digest:
-                raise StorageError(
-                    f"{file.name} is damaged (its digest is another than in {path}): restore it; "
-                    f"or delete {path} if you have changed it yourself"
-                )
-
-
-def record_path(path: Path) -> Path:
-    """Where the record of a single file lies."""
-    return path.with_name(f".{path.name}.digest")

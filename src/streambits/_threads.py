@@ -87,50 +87,75 @@ class ForkSafeLock:
 
 
 class Gate:
-    """Many read, or one changes; who waits to change goes first.
+    """Many read, or one changes.
+
+    Who reads while a change waits for others that read goes in with those that follow, and the
+    change waits for them as well, but for no later ones: a slow reader does not keep others out,
+    and a change waits for two generations of readers at most. A thread that reads may read again.
 
     Examples
     --------
     >>> gate = Gate()
     >>> with gate.reading(), gate.reading():
-    ...     pass
-    >>> with gate.changing():
-    ...     pass
+    ...     gate.is_reading
+    True
+    >>> with gate.changing(), gate.reading():
+    ...     gate.is_reading
+    False
     """
 
     def __init__(self) -> None:
         self._condition = Condition()
-        self._readers = self._waiting = 0
-        self._changer: int | None = None
+        self._readers = [0, 0]  # of two generations
+        self._generation = 0  # of those that come now
+        self._changer: int | None = None  # the thread that changes something, or waits to
+        self._closed = False
+        self._depth = local()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether this thread is inside of `reading`."""
+        return getattr(self._depth, "value", 0) > 0
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read with others, while nobody changes anything."""
+        """Read with others, while nobody else changes anything."""
+        if self.is_reading or (self._closed and self._changer == get_ident()):
+            yield
+            return
         with self._condition:
-            while self._changer not in (None, get_ident()) or self._waiting:
+            while self._closed:
                 self._condition.wait()
-            self._readers += 1
+            generation = self._generation
+            self._readers[generation] += 1
+            self._depth.value = 1
         try:
             yield
         finally:
             with self._condition:
-                self._readers -= 1
+                self._depth.value = 0
+                self._readers[generation] -= 1
                 self._condition.notify_all()
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Change something, alone."""
-        with self._condition:
-            self._waiting += 1
-            while self._readers or self._changer is not None:
-                self._condition.wait()
-            self._waiting -= 1
-            self._changer = get_ident()
         try:
+            with self._condition:
+                while self._changer is not None:
+                    self._condition.wait()
+                self._changer = get_ident()
+                before, self._generation = self._generation, 1 - self._generation
+                while self._readers[before]:
+                    self._condition.wait()
+                self._closed = True
+                while self._readers[self._generation]:
+                    self._condition.wait()
             yield
         finally:
             with self._condition:
-                self._changer = None
+                if self._changer == get_ident():
+                    self._changer, self._closed = None, False
                 self._condition.notify_all()
 
 

@@ -65,4 +65,4 @@ class ReachWarning(UserWarning):
 
 
 class LandmarkWarning(UserWarning):
-    """Landmarks were taken from the first rows of a stream, which may not be a uniform sample."""
+    """Landmarks come from first rows that may not be a uniform sample, or are too few."""

@@ -1,9 +1,9 @@
 """Journal: changes in a file, one record behind the other, each whole or not there.
 
 A record is a head of 40 bytes (magic, sequence number, length, digest of the body, checksum of the
-head) and a body: a line of JSON, then the ids and the rows as they are in memory. What a process
-that was killed has half written is at the end of the file and incomplete; it was never
-acknowledged, and is cut off. Anything else that does not fit its digest is damage.
+head) and a body: a line of JSON, then the ids and the rows as they are in memory. A record that a
+process was killed in, or a power cut has torn, is the last one; it was never acknowledged, and is
+cut off. One that does not fit its digest, and has a whole record behind it, is damage.
 """
 
 import json
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import TEXT, Ids
 from streambits._files import close_file, sync_folder
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 
 MAGIC = b"SBJ1"
 HEAD = struct.Struct("<4sQQ16s")  # magic, sequence number, length of the body, digest
@@ -41,12 +41,49 @@ class Record(NamedTuple):
     rows : array of shape (n, d), float32 or float64
     note : JSON value, optional
         What is to be remembered with the change, such as where its source continues.
+    names : tuple of str, optional
+        Names of the columns of the rows.
+    prefixes : dict, optional
+        Of lists in the note, how many entries they have in common with the note before it: these
+        are not in the record, so that a list that grows is written once.
     """
 
     kind: str
     ids: Ids
     rows: NDArray[Any] = NOTHING
     note: Any = None
+    names: tuple[str, ...] | None = None
+    prefixes: dict[str, int] | None = None
+
+    def behind(self, before: Any) -> "Record":
+        """The same change; its note is a copy that leaves out what it shares with the one before.
+
+        Raises
+        ------
+        InputError
+            If the note is not a JSON value.
+        """
+        if self.note is None:
+            return self
+        note, prefixes = self.note, {}
+        if isinstance(note, dict) and isinstance(before, dict):
+            grown = [
+                n for n in note if isinstance(note[n], list) and isinstance(before.get(n), list)
+            ]
+            prefixes = {name: _common(note[name], before[name]) for name in grown}
+            note = note | {name: note[name][count:] for name, count in prefixes.items()}
+        try:
+            copy = json.loads(json.dumps(note))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"note must be a JSON value: {error}") from None
+        return self._replace(note=copy, prefixes=prefixes or None)
+
+    def note_behind(self, before: Any) -> Any:
+        """The whole note, given the one before it."""
+        if not self.prefixes:
+            return self.note
+        pairs = self.prefixes.items()
+        return self.note | {name: before[name][:n] + self.note[name] for name, n in pairs}
 
     def encoded(self) -> bytes:
         """As bytes, for `decoded`."""
@@ -59,6 +96,8 @@ class Record(NamedTuple):
             "shape": list(self.rows.shape),
             "note": self.note,
         }
+        more = {"names": self.names, "prefixes": self.prefixes}
+        head |= {name: value for name, value in more.items() if value is not None}
         ids = b"".join(names) if texts else self.ids.astype("<i8").tobytes()
         return b"".join([json.dumps(head).encode(), b"\n", ids, self.rows.tobytes()])
 
@@ -77,7 +116,8 @@ class Record(NamedTuple):
             ids = np.frombuffer(content[:size], "<i8").astype(np.int64)
         values = np.frombuffer(content[size:], head["dtype"])
         rows = values.astype(values.dtype.newbyteorder("=")).reshape(head["shape"])
-        return cls(head["kind"], ids, rows, head["note"])
+        names = tuple(head["names"]) if "names" in head else None
+        return cls(head["kind"], ids, rows, head["note"], names, head.get("prefixes"))
 
 
 class JournalReader:
@@ -99,6 +139,8 @@ class JournalReader:
 
     def __init__(self, path: Path, first: int) -> None:
         self.path, self.sequence, self.position = path, first, 0
+        self._head = b""
+        self._last: tuple[bytes, int] | None = None  # head of the last record, and where it is
         try:
             self._file = os.open(path, os.O_RDONLY)
         except OSError as error:
@@ -120,6 +162,7 @@ class JournalReader:
             if body is None:
                 return
             yield Record.decoded(body)
+            self._last = self._head, self.position
             self.sequence += 1
             self.position += SIZE + len(body)
 
@@ -128,16 +171,55 @@ class JournalReader:
         head = self._read(SIZE, self.position)
         if len(head) < SIZE:
             return None
-        magic, sequence, length, digest = HEAD.unpack(head[: HEAD.size])
-        whole = CHECK.pack(zlib.crc32(head[: HEAD.size])) == head[HEAD.size :]
-        if not whole or magic != MAGIC or sequence != self.sequence:
-            raise self._damaged("its head is not what was written")
+        if _sequence(head) != self.sequence:
+            self._check_torn("its head is not what was written")
+            return None
+        length, digest = HEAD.unpack(head[: HEAD.size])[2:]
         body = self._read(length, self.position + SIZE)
         if len(body) < length:
+            self._check_torn("its content is cut off")
             return None
         if _digest(body) != digest:
-            raise self._damaged("its content is not what was written")
+            self._check_torn("its content is not what was written")
+            return None
+        self._head = head
         return body
+
+    def _check_torn(self, why: str) -> None:
+        """Take a record for one that was never whole, but raise if a later one is."""
+        rest = self._read(os.fstat(self._file).st_size - self.position, self.position)
+        place = rest.find(MAGIC)
+        while place >= 0:
+            later = _sequence(rest[place : place + SIZE])
+            if later is not None and later > self.sequence:
+                raise StorageError(
+                    f"{self.path} is damaged in record {self.sequence}, at byte "
+                    f"{self.position:,}: {why}. Nothing from there on was applied: restore the "
+                    f"file from a copy, or cut it off at that byte to give up what came since"
+                )
+            place = rest.find(MAGIC, place + 1)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the record that was read last ends the file."""
+        size = self.position + SIZE + HEAD.unpack(self._head[: HEAD.size])[2]
+        return bool(os.fstat(self._file).st_size == size)
+
+    def inapplicable(self, error: Exception) -> StorageError:
+        """What is said of the record that was read last if it cannot be applied."""
+        return StorageError(
+            f"{self.path} has a change (record {self.sequence}, at byte {self.position:,}) that "
+            f"this version of streambits cannot apply, and others behind it: {error}. Nothing "
+            f"from there on was applied: open it by the version that wrote it"
+        )
+
+    @property
+    def was_taken_back(self) -> bool:
+        """Whether the last record before the position is another one than was read there."""
+        if not self._last:
+            return False
+        head, start = self._last
+        return self._read(SIZE, start) != head
 
     def _read(self, size: int, start: int) -> bytes:
         """Bytes of the file, fewer where it ends."""
@@ -148,13 +230,6 @@ class JournalReader:
                 break
             found = found + more if found else more
         return found
-
-    def _damaged(self, why: str) -> StorageError:
-        return StorageError(
-            f"{self.path} is damaged in record {self.sequence}, at byte {self.position:,}: {why}. "
-            f"Nothing from there on was applied: restore the file from a copy, or cut it off at "
-            f"that byte to give up what came since"
-        )
 
     def close(self) -> None:
         """Close the file."""
@@ -197,6 +272,8 @@ class Journal:
         ------
         StorageError
             If it cannot be written; then it is not there.
+        OSError
+            If it could neither be written nor taken back.
         """
         body = record.encoded()
         head = HEAD.pack(MAGIC, self.sequence, len(body), _digest(body))
@@ -216,7 +293,7 @@ class Journal:
             done += os.pwrite(self._file, view[done:], self.position + done)
 
     def drop_last(self) -> None:
-        """Take the last record back, which could not be applied."""
+        """Take the last record back, which could not be applied here or anywhere else."""
         os.ftruncate(self._file, self._last)
         os.fsync(self._file)
         self.position, self.sequence = self._last, self.sequence - 1
@@ -229,6 +306,20 @@ class Journal:
         close_file(self)
 
     __del__ = close
+
+
+def _sequence(head: bytes) -> int | None:
+    """The number of the record with this head, if it is a whole one."""
+    if len(head) < SIZE or CHECK.pack(zlib.crc32(head[: HEAD.size])) != head[HEAD.size :]:
+        return None
+    magic, sequence, _, _ = HEAD.unpack(head[: HEAD.size])
+    return int(sequence) if magic == MAGIC else None
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    """How many entries two lists have in common from their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _digest(body: bytes) -> bytes:

@@ -14,6 +14,7 @@ BYTES = 1 << 25  # of rows that a sample holds, at most
 LEAST = 1024  # rows that it holds in any case
 QUERIES = 500
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # numbers of answers by which recall is extrapolated
+DEEPER = (48, 64, 96, 128)  # more of them, where recall of as many is asked for
 SMALLER = (1, 2, 4)  # parts of a sample in which they are counted
 NEAR = 2.0  # a measurement e^2 times as dense or thin as the rows counts a third
 STEP = 64  # queries whose true distances are computed at a time
@@ -66,12 +67,12 @@ class LiveSample:
     """
 
     def __init__(self, columns: int, dtype: Any) -> None:
-        self.size = max(LEAST, BYTES // max(1, columns * np.dtype(dtype).itemsize))
         self.below = np.iinfo(np.uint64).max  # hashes of rows that may be held
         self._keys: Keys = np.empty(0, np.uint64)
         self._numbers: Numbers = np.empty(0, np.int64)
         self._places = np.empty(0, np.intp)
         self._rows: NDArray[Any] = np.empty((0, columns), dtype)
+        self.size = _size(self._rows)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -93,6 +94,9 @@ class LiveSample:
 
     def put(self, numbers: Numbers, rows: NDArray[Any]) -> None:
         """Consider rows; of a number that comes twice, the last."""
+        if rows.dtype.itemsize > self._rows.dtype.itemsize:
+            self._rows = self._rows.astype(rows.dtype)
+            self.size = _size(self._rows)
         keys = hashed(numbers)
         drawn = np.flatnonzero(keys < self.below)[::-1]
         keys, first = np.unique(keys[drawn], return_index=True)
@@ -152,6 +156,11 @@ class LiveSample:
         self._keys, self._places = hashed(self._numbers), np.arange(len(rows))
         self.below = int(state["below"])
         return self
+
+
+def _size(rows: NDArray[Any]) -> int:
+    """How many rows of that kind a sample holds."""
+    return max(LEAST, int(BYTES // max(1, rows.shape[1] * rows.dtype.itemsize)))
 
 
 def hashed(numbers: Numbers) -> Keys:
@@ -223,7 +232,8 @@ def measure(
     asked, found = min(queries, max(1, count // SMALLER[-1])), []
     for part in SMALLER:
         some = known.first(count // part)
-        depths = [depth for depth in DEPTHS if depth < count // part // 8] or [1]
+        wanted = (*DEPTHS, *(depth for depth in DEEPER if depth < 2 * k))
+        depths = [depth for depth in wanted if depth < count // part // 8] or [1]
         found += _measured(some, asked, depths, search, count / part / total)
     return found
 
@@ -310,5 +320,7 @@ def _extrapolated(found: list[Measured], k: int, total: int) -> tuple[float, flo
         matrix = np.stack(terms, axis=1) * weights[:, None]
         fitted, *_ = np.linalg.lstsq(matrix, odds * weights, rcond=None)
         guesses.append(1 / (1 + np.exp(-np.dot(fitted, at))))
-    spread = max(one.shares.std() / np.sqrt(len(one.shares)) for one in found if one.k >= k / 2)
+    deepest = max(one.k for one in found)
+    near = [one for one in found if one.k >= min(k / 2, deepest)]
+    spread = max(one.shares.std() / np.sqrt(len(one.shares)) for one in near)
     return float(np.mean(guesses)), float(np.hypot(spread, np.ptp(guesses) / 2))

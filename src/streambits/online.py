@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, CheckedRows, Ids, as_count, as_rows, concat_ids, to_numpy
 from streambits.epochs.coder_set import CoderSet
-from streambits.errors import InputError
+from streambits.errors import InputError, RankError
 from streambits.index import HammingIndex
 from streambits.methods.settings import Settings
 from streambits.model.batches import CodeBatch, RowBatch, batches
@@ -151,13 +151,13 @@ class OnlineEncoder:
         learner = self.learner
         rows = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         while rows.shape[0]:
-            left = until_refresh(learner.seen, self.refresh)
+            left, epoch = until_refresh(learner.seen, self.refresh), learner.epoch
             check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
             codes = learner.learn_and_encode(CheckedRows(rows[: min(left, check), :]), self.coder)
             done = len(codes)
             self._record(rows[:done, :], codes)
             rows = rows[done:, :]
-            due = done == left or learner.epoch != self.coder.epoch
+            due = done == left or learner.epoch != epoch
             if due or (done == check and learner.has_moved):
                 self._renew_coder()
             yield codes
@@ -171,7 +171,15 @@ class OnlineEncoder:
         learner = self.learner
         if learner.epoch == self.coder.epoch and learner.epochs != "never" and learner.has_outgrown:
             learner.new_epoch()
-        last, self.coder = self.coder, self.learner.coder()
+        self.refresh_coder()
+
+    def refresh_coder(self) -> None:
+        """Encode by what was learned so far from now on, if there can be a coder of it."""
+        try:
+            last, self.coder = self.coder, self.learner.coder()
+        except RankError as error:
+            logger.warning("the coder of epoch %d stays in use: %s", self.coder.epoch, error)
+            return
         if self._on_refresh is not None:
             self._on_refresh(last, self.coder)
 
@@ -231,6 +239,8 @@ def encode_online(
 ) -> Iterator[CodeBatch]:
     """Encode and learn a stream online: each row's code is final before the next row is read.
 
+    Batches without rows are passed over, here as in `encode_stream`.
+
     Parameters
     ----------
     learner : Learner or Settings
@@ -239,7 +249,7 @@ def encode_online(
     refresh, on_refresh, coders
         As for `OnlineEncoder`, which this is a loop over; settings have a `refresh` of their own.
     stream : iterable
-        Row arrays, pairs (ids, rows) or row batches.
+        Row arrays, pairs (ids, rows) or row batches; or one array of all rows.
 
     Yields
     ------
@@ -258,7 +268,7 @@ def encode_online(
     if isinstance(learner, Learner):
         online = OnlineEncoder(learner, refresh=refresh, on_refresh=on_refresh, coders=coders)
     first: list[RowBatch] = []
-    for batch in batches(stream):
+    for batch in _with_rows(stream):
         if online is not None:
             yield from online.batch(batch.ids, batch.rows)
             continue
@@ -272,6 +282,11 @@ def encode_online(
     if online is None and first:
         assert isinstance(learner, Settings)
         yield from OnlineEncoder.start(learner, first, on_refresh=on_refresh, coders=coders)[1]
+
+
+def _with_rows(stream: Iterable[Any]) -> Iterator[RowBatch]:
+    """The batches of a stream that have rows."""
+    return (batch for batch in batches(stream) if len(batch.ids))
 
 
 def first_rows(parts: list[NDArray[Any]], count: int) -> list[NDArray[Any]]:
@@ -365,14 +380,14 @@ def encode_stream(
     """
     if iter(source) is not source:
         logger.info("encode_stream reads the source twice")
-        for batch in batches(source):
+        for batch in _with_rows(source):
             learner.learn(batch.rows)
-        yield from _encoded(learner.coder(), batches(source))
+        yield from _encoded(learner.coder(), _with_rows(source))
         return
     with tempfile.TemporaryFile(dir=spool) as file:
         logger.info("encode_stream spools the rows to disk: the source can be read only once")
         count = 0
-        for batch in batches(source):
+        for batch in _with_rows(source):
             learner.learn(batch.rows)
             np.save(file, batch.ids)
             np.save(file, to_numpy(as_rows(batch.rows)))

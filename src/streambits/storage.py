@@ -33,12 +33,12 @@ from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.epoch import Epoch
 from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
-from streambits.features import Cosines, Eigenfunctions, GaussianAffinity, Linear, Spheres
+from streambits.features import GaussianAffinity, Linear
 from streambits.index import HammingIndex, Tables
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
-from streambits.sketches import Fixed, FrequentDirections, Gram, HadamardDirections, SupervisedGram
+from streambits.sketches import FrequentDirections, Gram
 
 FORMAT = 5
 KEY, DIGEST = "streambits", "streambits.digest"  # of the manifest and its digest, in the metadata
@@ -50,21 +50,15 @@ KINDS: dict[str, Any] = {
     for kind in (
         Coder,
         CoderSet,
-        Cosines,
         DriftMonitor,
-        Eigenfunctions,
         Epoch,
-        Fixed,
         FrequentDirections,
         GaussianAffinity,
         Gram,
-        SupervisedGram,
-        HadamardDirections,
         HammingIndex,
         Learner,
         Linear,
         Reservoir,
-        Spheres,
         Tables,
     )
 }
@@ -524,7 +518,9 @@ def _build(described: Any, array: Callable[[str], Any]) -> Any:
     kind = described["kind"]
     if kind not in KINDS:
         raise StorageError(
-            f"the file holds a {kind}: pass that class to streambits.storage.register"
+            f"the file holds a {kind}, which streambits does not have: pass that class to "
+            f"streambits.storage.register; parts of methods that are only compared with are in "
+            f"paper/methods of its repository, and 'import paper.methods' registers them"
         )
     return KINDS[kind].from_state(_build(described["state"], array))
 

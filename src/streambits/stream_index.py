@@ -1,6 +1,7 @@
 """StreamIndex: rows in, answers out, at any moment; in a folder, nothing that was done is lost."""
 
 import json
+import logging
 import shutil
 import threading
 import warnings
@@ -14,17 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits import storage
-from streambits._arrays import TEXT, Array, Ids, as_count, as_ids, as_rows, blocks, to_numpy
+from streambits._arrays import (
+    LAST_ID,
+    TEXT,
+    Array,
+    CheckedRows,
+    Ids,
+    as_count,
+    as_ids,
+    as_rows,
+    blocks,
+    column_names,
+    to_numpy,
+)
 from streambits._files import make_folder
 from streambits._threads import Gate
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.epochs.detector import DriftMeasurement
-from streambits.errors import InputError, ReachWarning, StorageError
+from streambits.errors import InputError, LandmarkWarning, ReachWarning, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.keys import Keys, Texts, first, numbers_of
 from streambits.index.rerank import nearest_rows
 from streambits.index.snapshot import default_candidates
-from streambits.index_folder import CURRENT, ROWS, IndexFolder, check_empty
+from streambits.index_folder import CURRENT, ROWS, IndexFolder, check_empty, writing
 from streambits.journal import Record
 from streambits.live_recall import (
     QUERIES,
@@ -47,6 +60,8 @@ from streambits.row_store import RowStore
 LEARNER, CODERS, INDEX, STATE = "learner", "coders", "index", "state"  # files of a snapshot
 AGAIN = 4096  # rows of epochs that are over that are encoded again at a time
 DEAD = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
+
+logger = logging.getLogger("streambits")
 
 
 class EpochSummary(NamedTuple):
@@ -86,7 +101,8 @@ class StreamIndex:
     Notes
     -----
     No landmarks are to be chosen: the first `settings.gathered` rows wait until there are enough,
-    and are searched by true distances meanwhile.
+    and are searched by true distances meanwhile. Where they are too few distinct ones for a coder,
+    they wait on, with one `LandmarkWarning`, and `blocked` says why.
 
     `StreamIndex.open` opens one in a folder. There, every call that has returned survives whatever
     ends the process: changes are in a journal before they are applied, and now and then all is
@@ -120,23 +136,22 @@ class StreamIndex:
             raise InputError(f"settings are passed, and {', '.join(more)} too: pass one of them")
         self.settings = (_settings(more) if settings is None else settings).checked()
         self.keep_rows = bool(keep_rows)
-        self._begin()
-        self._folder: IndexFolder | None = None
-
-    def _begin(self) -> None:
-        """Hold nothing."""
         settings = self.settings
+        self._changes, self._gate = threading.RLock(), Gate()
+        self._folder: IndexFolder | None = None
         self._waiting: dict[Any, NDArray[Any]] = {}
+        self._due = settings.gathered  # rows that wait, from which a coder is fitted
+        self._blocked: str | None = None
         self._online: OnlineEncoder | None = None
         self.coders = CoderSet(seed=settings.seed)
         self.codes = HammingIndex(settings.sign_bits, refine=settings.refinement_bytes)
-        self.columns: int | None = None
-        self.note: Any = None
-        self.seen = self.removed = 0
+        self._columns: int | None = None
+        self.names: tuple[str, ...] | None = None  # of the columns, where frames came
+        self._note: Any = None
+        self._seen = self._removed = 0
         self._next = 0
         self._rows: RowStore | None = RowStore() if self.keep_rows else None
         self._sample: LiveSample | None = None  # where rows are not kept
-        self._changes, self._gate = threading.RLock(), Gate()
         self._broken = False
 
     # In a folder
@@ -191,7 +206,11 @@ class StreamIndex:
     def _made(cls, path: Path, self: Self) -> Self:
         check_empty(path)
         self._folder = IndexFolder.new(path)
-        self._snapshot()
+        try:
+            self._write_snapshot(self._folder)
+        except BaseException:
+            self._folder.close()
+            raise
         return self
 
     @classmethod
@@ -218,8 +237,10 @@ class StreamIndex:
         held = storage.load(folder / f"{STATE}.safetensors").held
         self = cls(Settings(**held["settings"]), keep_rows=held["keep_rows"])
         for name in ("columns", "seen", "removed", "note"):
-            setattr(self, name, held[name])
-        self._next = held["next"]
+            setattr(self, f"_{name}", held[name])
+        self._next, self._blocked = held["next"], held.get("blocked")
+        self._due, names = held.get("due", self._due), held.get("names")
+        self.names = None if names is None else tuple(names)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
         self._waiting = dict(zip(ids.tolist(), rows, strict=True))
         if held["started"]:
@@ -265,6 +286,7 @@ class StreamIndex:
         check_empty(path)
         with self._changes:
             self._follow()
+            self._check_whole()
             place = IndexFolder.new(path)
             try:
                 self._write_snapshot(place, compact=True)
@@ -294,6 +316,8 @@ class StreamIndex:
         Parameters
         ----------
         rows : array of shape (n, d)
+            Or a data frame: the names of its columns are kept, and other frames must have them in
+            the same order, in queries too.
         ids : array of shape (n,), optional
             Whole numbers or texts, of one kind in an index; of an id that comes twice, the last
             row counts. Without them, 0, 1, 2, ... in the order in which rows come.
@@ -308,17 +332,42 @@ class StreamIndex:
         StorageError
             If the journal cannot be written; nothing has changed then.
         """
-        if getattr(rows, "shape", (1,))[0] == 0:
-            return
-        checked = to_numpy(as_rows(rows, width=self.columns))
+        self._check_open()
+        note = _plain(note)
+        checked = self._checked_rows(rows)
         named = None if ids is None else self._checked_ids(ids, len(checked))
+        if not len(checked) and note is None:
+            return
         with self._writing():
-            if self.columns is not None:
-                checked = to_numpy(as_rows(checked, width=self.columns))
+            names = self._checked_names(rows, "rows")
+            checked = self._checked_rows(checked)
             if named is None:
-                named = np.arange(self._next, self._next + len(checked), dtype=np.int64)
+                named = self._default_ids(len(checked))
             self._check_ids(named)
-            self._commit(Record("add", named, np.ascontiguousarray(checked), note))
+            before = self._blocked
+            self._commit(Record("add", named, checked, note, names))
+            if self._blocked is not None and before is None:
+                warnings.warn(
+                    f"{self._blocked}; they are searched by true distances until there are "
+                    f"enough distinct rows",
+                    LandmarkWarning,
+                    stacklevel=2,
+                )
+
+    def _checked_rows(self, rows: Array) -> NDArray[Any]:
+        """Rows as they are kept: of the columns and within the range of this index."""
+        if _is_empty(rows):
+            return np.empty((0, self._columns or 0), np.float32)
+        checked = to_numpy(as_rows(rows, width=self._columns))
+        if self._online is not None:
+            like = self._online.learner.features.like
+            as_rows(CheckedRows(checked), like=like)  # refuses what is infinite there
+        return np.ascontiguousarray(checked)
+
+    def _default_ids(self, count: int) -> Ids:
+        if self._next + count > LAST_ID + 1:
+            raise InputError(f"the ids up to {LAST_ID} are used up: pass ids of your own")
+        return np.arange(self._next, self._next + count, dtype=np.int64)
 
     def remove(self, ids: Any, *, note: Any = None) -> int:
         """Remove rows.
@@ -333,12 +382,12 @@ class StreamIndex:
         Returns
         -------
         int
-            How many were there.
+            How many of them were in the index.
         """
-        named = as_ids(ids)
+        note, named = _plain(note), as_ids(ids)
         with self._writing():
-            there = self._has(named)
-            gone = np.unique(named[there]) if there.any() else named[:0]
+            here = self._has(named)
+            gone = np.unique(named[here]) if here.any() else named[:0]
             if len(gone) or note is not None:
                 self._commit(Record("remove", gone, note=note))
             return len(gone)
@@ -350,6 +399,11 @@ class StreamIndex:
         -------
         int
             The number of the epoch.
+
+        Raises
+        ------
+        InputError
+            If there are no other landmarks for one; nothing has changed then.
         """
         with self._writing():
             if self._online is None:
@@ -357,6 +411,9 @@ class StreamIndex:
                     f"rows wait for landmarks ({len(self._waiting):,} of "
                     f"{self.settings.gathered:,}): there is no epoch to renew yet"
                 )
+            tried = Learner.from_state(self._online.learner.state())
+            tried.renew()
+            tried.coder()  # or raise, before anything has changed
             self._commit(Record("renew", np.empty(0, np.int64)))
             return self._online.coder.epoch
 
@@ -387,20 +444,26 @@ class StreamIndex:
     def compact(self) -> None:
         """Leave out of the files what is not needed any more, and empty the journal."""
         with self._writing():
-            if self._folder is None:
-                if self._rows is not None:
-                    with self._gate.changing():
-                        self._rows.compact(self._live())
-                return
-            self._snapshot(compact=True)
+            if self._folder is not None:
+                self._write_snapshot(self._folder, compact=True)
+            elif self._rows is not None:
+                rows = self._rows.compacted(self._live())
+                with self._gate.changing():
+                    self._rows = rows
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        self._check_open()
         with self._changes:
-            if self._folder is not None and not self._folder.writes:
-                raise InputError(f"the index in {self._place()} was opened to be read only")
             self._check_whole()
             yield
+
+    def _check_open(self) -> None:
+        if self._folder is not None and not self._folder.writes:
+            raise InputError(f"the index in {self._place()} was opened to be read only")
+        if self._gate.is_reading:
+            raise InputError("this thread is searching the index: change it when that is done")
+        self._check_whole()
 
     def _check_whole(self) -> None:
         if self._broken:
@@ -408,19 +471,44 @@ class StreamIndex:
 
     def _commit(self, record: Record) -> None:
         """Write a change to the journal, then apply it."""
-        journal = None if self._folder is None else self._folder.journal
+        record = record.behind(self._note)
+        place = self._folder
         if self._rows is not None and record.kind == "add":
             self._rows.write(record.rows)
-        if journal is not None:
-            journal.append(record)
+        if place is not None:
+            self._log(place, record)
         try:
-            self._apply(record)
-        except BaseException:
-            if journal is not None:
-                journal.drop_last()
+            with self._all_or_closed():
+                self._apply(record)
+        except InputError:  # of others that read the journal as well
+            if place is not None:
+                place.journal.drop_last()
             raise
-        if journal is not None and journal.position > self._folder.due:  # type: ignore[union-attr]
-            self._snapshot()
+        if place is not None and place.journal.position > place.due:
+            self._snapshot_if_possible(place)
+
+    def _log(self, place: IndexFolder, record: Record) -> None:
+        try:
+            place.journal.append(record)
+        except StorageError:  # it is not there
+            raise
+        except BaseException as error:
+            self._broken = True
+            if isinstance(error, OSError):
+                raise StorageError(
+                    f"the index in {place.path} is closed, as its journal can neither be written "
+                    f"nor cut off ({error.strerror or error}): open it again"
+                ) from error
+            raise
+
+    def _snapshot_if_possible(self, place: IndexFolder) -> None:
+        """Write a snapshot, or try again when the journal has grown: the change is committed."""
+        try:
+            self._write_snapshot(place)
+        except StorageError as error:
+            if not self._broken:
+                place.put_off()
+            logger.warning("the journal goes on without a snapshot for now: %s", error)
 
     def _apply(self, record: Record) -> None:
         """Apply a change; whatever raises leaves the index as it was, or closed."""
@@ -435,42 +523,75 @@ class StreamIndex:
         else:
             raise StorageError(f"the journal has a record of the unknown kind {record.kind!r}")
         if record.note is not None:
-            self.note = record.note
+            self._note = record.note_behind(self._note)
+        self.names = record.names or self.names
 
     def _add(self, ids: Ids, rows: NDArray[Any]) -> None:
         start = 0
         if self._online is None:
             start = self._wait(ids, rows)
         if start < len(ids):
-            with self._all_or_closed():
-                self._learn(ids[start:], rows[start:])
-        self.columns = rows.shape[1] if len(rows) else self.columns
-        self.seen += len(ids)
+            self._learn(ids[start:], rows[start:])
+        self._columns = rows.shape[1] if len(rows) else self._columns
+        self._seen += len(ids)
         if ids.dtype.kind == "i" and len(ids):
             self._next = max(self._next, int(ids.max()) + 1)
 
     def _wait(self, ids: Ids, rows: NDArray[Any]) -> int:
         """Let rows wait for landmarks; returns how many do, before the stream begins."""
-        waiting, names = dict(self._waiting), ids.tolist()
-        wanted, done = self.settings.gathered, 0
-        while done < len(names) and len(waiting) < wanted:
-            waiting[names[done]] = rows[done]
-            done += 1
-        if len(waiting) < wanted:
+        names, copied, done = ids.tolist(), rows.copy(), 0
+        while done < len(names) and self._online is None:
+            start, more = done, dict[Any, NDArray[Any]]()
+            room = self._due - len(self._waiting)
+            while done < len(names) and room > 0:
+                room -= names[done] not in self._waiting and names[done] not in more
+                more[names[done]] = copied[done]
+                done += 1
             with self._gate.changing():
-                self._waiting = waiting
-                self._keep(ids, rows)
-            return done
-        held = _named(list(waiting), ids)
-        batch = RowBatch(held, np.stack(list(waiting.values())))
-        online, found = OnlineEncoder.start(self.settings, [batch])
-        codes = Codes.concat([part.codes for part in found])
-        with self._all_or_closed(), self._gate.changing():
-            self.coders.record(online.coder, batch.rows, codes)
-            self.codes.upsert(codes, held)
-            self._keep(ids[:done], rows[:done])
-            self._waiting, self._online = {}, online
+                self._waiting.update(more)
+                self._keep(ids[start:done], rows[start:done])
+            if len(self._waiting) >= self._due:
+                self._start(ids)
         return done
+
+    def _start(self, like: Ids) -> None:
+        """Fit the first coder to the rows that wait, or let them wait on where that fails."""
+        ids, rows = _named(list(self._waiting), like), np.stack(list(self._waiting.values()))
+        try:
+            online, pieces = self._fitted(ids, rows)
+        except InputError as error:
+            self._blocked = f"{len(ids):,} rows wait, and no coder can be fitted to them: {error}"
+            self._due = len(ids) + max(self.settings.gathered, len(ids) // 4)
+            return
+        with self._gate.changing():
+            for coder, places, codes in pieces:
+                self.coders.record(coder, rows[places], codes)
+                self.codes.upsert(codes, ids[places])
+            self._waiting, self._online, self._blocked = {}, online, None
+
+    def _fitted(self, ids: Ids, rows: NDArray[Any]) -> "tuple[OnlineEncoder, list[_Piece]]":
+        """The encoder of a stream that begins with rows, and their codes.
+
+        Where the first rows have too few distinct ones among them for landmarks, it begins with
+        the distinct ones.
+        """
+        places = np.arange(len(ids))
+        try:
+            return self._begun(ids, rows, places)
+        except InputError:
+            firsts = {row.tobytes(): place for place, row in zip(places[::-1], rows[::-1])}
+            if not self.settings.n_landmarks <= len(firsts) < len(ids):
+                raise
+            return self._begun(ids, rows, np.sort(np.fromiter(firsts.values(), np.intp)))
+
+    def _begun(
+        self, ids: Ids, rows: NDArray[Any], places: NDArray[np.intp]
+    ) -> "tuple[OnlineEncoder, list[_Piece]]":
+        count = min(len(places), self.settings.gathered)
+        first, rest = places[:count], np.setdiff1d(np.arange(len(ids)), places[:count])
+        online, found = OnlineEncoder.start(self.settings, [RowBatch(ids[first], rows[first])])
+        codes = Codes.concat([part.codes for part in found])
+        return online, [(online.coder, first, codes), *_pieces(online, rows, rest)]
 
     def _learn(self, ids: Ids, rows: NDArray[Any]) -> None:
         """Encode rows, learn them, and make their codes seen."""
@@ -486,17 +607,11 @@ class StreamIndex:
     def _encode(self, ids: Ids, rows: NDArray[Any]) -> None:
         online = self._online
         assert online is not None
-        pieces: list[tuple[Coder, NDArray[Any], Codes]] = []
-        coder, start = online.coder, 0
-        for codes in online.encode(rows):
-            pieces.append((coder, rows[start : start + len(codes)], codes))
-            coder, start = online.coder, start + len(codes)
+        pieces = _pieces(online, rows, np.arange(len(rows)))
         with self._gate.changing():
-            start = 0
-            for coder, some, codes in pieces:
-                self.coders.record(coder, some, codes)
-                self.codes.upsert(codes, ids[start : start + len(codes)])
-                start += len(codes)
+            for coder, places, codes in pieces:
+                self.coders.record(coder, rows[places], codes)
+                self.codes.upsert(codes, ids[places])
             self._keep(ids, rows)
             self._retire()
 
@@ -521,20 +636,18 @@ class StreamIndex:
             if self._sample is not None:
                 self._sample.remove(numbers_of(ids))
             if self._online is None:
-                self._waiting = {
-                    k: v for k, v in self._waiting.items() if k not in set(ids.tolist())
-                }
+                for name in ids.tolist():
+                    del self._waiting[name]
             elif len(ids):
                 self.codes.remove(ids)
                 self._retire()
-        self.removed += len(ids)
+        self._removed += len(ids)
 
     def _renew(self) -> None:
         online = self._online
         assert online is not None
-        with self._all_or_closed():
-            online.learner.renew()
-            online.coder = online.learner.coder()
+        online.learner.renew()
+        online.refresh_coder()
 
     def _encode_again(self, most: int) -> None:
         """Make codes of the oldest epochs again, `most` of them, by the current coder."""
@@ -546,7 +659,7 @@ class StreamIndex:
             batch = next(iter(self.codes.items(min(most, AGAIN))))
             rows = self._rows.get(numbers_of(batch.ids))
             codes = coder.encode(rows, warn=False)
-            with self._all_or_closed(), self._gate.changing():
+            with self._gate.changing():
                 self.coders.record(coder, rows, codes)
                 self.codes.update(codes, batch.ids)
                 self._retire()
@@ -566,6 +679,26 @@ class StreamIndex:
         if len(named) != count:
             raise InputError(f"there are {len(named)} ids for {count} rows: pass one id per row")
         return named
+
+    def _checked_names(self, rows: Any, name: str) -> tuple[str, ...] | None:
+        """Names of the columns of a frame, if they are new; others than those before are refused.
+
+        Rows without names are taken as they are.
+        """
+        names = column_names(rows)
+        if names is None or names == self.names:
+            return None
+        if self.names is not None:
+            missing = [one for one in self.names if one not in names]
+            other = [one for one in names if one not in self.names]
+            what = "are in another order than"
+            if missing or other:
+                what = f"lack {missing[0]!r} of" if missing else f"have {other[0]!r} beside"
+            raise InputError(
+                f"the columns of {name} {what} those of this index, {', '.join(self.names)[:200]}: "
+                f"pass {name}[list(index.names)]"
+            )
+        return names
 
     def _check_ids(self, ids: Ids) -> None:
         """Refuse ids of another kind than those that are here, and texts of one hash."""
@@ -623,12 +756,21 @@ class StreamIndex:
         -------
         Hits
             While rows wait for landmarks, by true distances.
+
+        Notes
+        -----
+        Answers are ranked by codes. A row that is in the index, and is searched for, is mostly but
+        not always the first hit, least of all where it was encoded in an epoch that does not suit
+        it; `rerank` puts it first if it is among those that are ranked again.
         """
         self._follow()
         k = as_count(k, "k")
         with self._gate.reading():
             self._check_whole()
-            asked = as_rows(rows, width=self.columns, name="queries")
+            self._checked_names(rows, "queries")
+            if _is_empty(rows):
+                return _no_queries(min(k, len(self)))
+            asked = as_rows(rows, width=self._columns, name="queries")
             if self._online is None:
                 return self._search_waiting(asked, k, allow, metric)
             options: dict[str, Any] = {"allow": allow, "candidates": candidates, "metric": metric}
@@ -656,23 +798,29 @@ class StreamIndex:
         return self.rows
 
     def rows(self, ids: Any) -> NDArray[Any]:
-        """Return the raw rows (n, d) of ids.
+        """Return the raw rows (n, d) of ids, exactly as they came.
+
+        They are in single precision, or in double precision if one of them came in it.
 
         Raises
         ------
         InputError
             If rows are not kept, or an id is not in the index.
         """
+        self._follow()
         named = as_ids(ids)
-        missing = ~self._has(named)
-        if missing.any():
-            raise InputError(f"the id {first(named[missing])} is not in the index")
-        if self._online is None:
-            return np.stack([self._waiting[name] for name in named.tolist()])
-        if self._rows is None:
-            self._look_up("rows")
-        assert self._rows is not None
-        return self._rows.get(numbers_of(named))
+        with self._gate.reading():
+            self._check_whole()
+            missing = ~self._has(named)
+            if missing.any():
+                raise InputError(f"the id {first(named[missing])} is not in the index")
+            if self._online is None:
+                rows = [self._waiting[name] for name in named.tolist()]
+                return np.stack(rows) if rows else np.empty((0, self._columns or 0), np.float32)
+            if self._rows is None:
+                self._look_up("rows")
+            assert self._rows is not None
+            return self._rows.get(numbers_of(named))
 
     def _has(self, ids: Ids) -> NDArray[np.bool_]:
         if self._online is None:
@@ -687,16 +835,52 @@ class StreamIndex:
         with self._gate.reading():
             if self._online is None:
                 raise InputError(f"there is no coder yet: {len(self)} rows wait for landmarks")
+            self._checked_names(rows, "rows")
             return self._online.coder.encode(rows)
 
     @property
     def waiting(self) -> int:
         """Rows that wait for landmarks."""
+        self._follow()
         return len(self._waiting)
+
+    @property
+    def columns(self) -> int | None:
+        """Columns of the rows; None before the first."""
+        self._follow()
+        return self._columns
+
+    @property
+    def note(self) -> Any:
+        """The note of the last change that had one, or None."""
+        self._follow()
+        return self._note
+
+    @property
+    def seen(self) -> int:
+        """Rows that were added so far."""
+        self._follow()
+        return self._seen
+
+    @property
+    def removed(self) -> int:
+        """Rows that were removed so far."""
+        self._follow()
+        return self._removed
+
+    @property
+    def blocked(self) -> str | None:
+        """Why no coder could be fitted to the rows that wait, or None if nothing is wrong.
+
+        Such rows wait on, and are searched by true distances, until there are enough distinct ones.
+        """
+        self._follow()
+        return self._blocked
 
     @property
     def learner(self) -> Learner | None:
         """What learns; None while rows wait for landmarks."""
+        self._follow()
         return None if self._online is None else self._online.learner
 
     @property
@@ -750,7 +934,7 @@ class StreamIndex:
                 epochs = np.zeros(len(names), np.int64)
                 for epoch, there in held.epochs_of(known.numbers):
                     epochs[there] = epoch
-        near = partial(self._numbers_near, names)
+        near = partial(self._numbers_near, names, k)
         found = measure(known, total, k, near, queries=queries)
         return summarised(found, epochs[: len(found[0].shares)], k, total, len(names))
 
@@ -763,12 +947,19 @@ class StreamIndex:
         numbers = live[np.argsort(hashed(live))]
         return Known(numbers, self._rows.get(numbers))
 
-    def _numbers_near(
-        self, names: Ids, rows: NDArray[Any], k: int, allowed: int | None, share: float
+    def _numbers_near(  # noqa: PLR0917
+        self,
+        names: Ids,
+        asked: int,
+        rows: NDArray[Any],
+        k: int,
+        allowed: int | None,
+        share: float,
     ) -> NDArray[np.int64]:
         """Search as `search` does, a few at a time, so that changes need not wait for all.
 
-        allowed: how many of the names to choose from, which are `share` of all; None: all there is.
+        asked: of how many answers recall is measured; allowed: how many of the names to choose
+        from, which are `share` of all; None: all there is.
         """
         options: dict[str, Any] = {} if allowed is None else {"allow": names[:allowed]}
         found = []
@@ -777,7 +968,7 @@ class StreamIndex:
                 warnings.simplefilter("ignore", ReachWarning)
                 if allowed is not None and self.codes.bits and self.codes.refine:
                     with self.codes.pinned() as held:
-                        wanted = default_candidates(10, max(held.counts.values()))
+                        wanted = default_candidates(asked, max(held.counts.values()))
                     options["candidates"] = max(k, 1 + round(share * wanted))
                 found.append(self.coders.search(self.codes, part, k, **options).ids)
         most = min(ids.shape[1] for ids in found)
@@ -805,6 +996,7 @@ class StreamIndex:
     @property
     def out_of_reach(self) -> int:
         """Rows so far that were out of reach of every landmark of their time."""
+        self._follow()
         return 0 if self._online is None else self._online.out_of_reach
 
     @property
@@ -830,30 +1022,52 @@ class StreamIndex:
     # Keeping
 
     def _follow(self) -> None:
-        """In a reader, apply what was committed since."""
-        if self._folder is not None and not self._folder.writes:
-            with self._changes:
-                self._check_whole()
-                self._catch_up()
+        """In a reader, apply what was committed since; not inside of another call that reads."""
+        if self._folder is None or self._folder.writes or self._gate.is_reading:
+            return
+        with self._changes:
+            if self._broken and not self._folder.is_closed:
+                self._reload()  # a change could not be applied: perhaps it was taken back
+            self._check_whole()
+            self._catch_up()
 
     def _catch_up(self) -> None:
         """Apply the records of the journal that are new."""
         place = self._folder
         assert place is not None
         while True:
-            try:
-                for record in place.reader.read():
-                    if self._rows is not None and place.writes and record.kind == "add":
-                        self._rows.write(record.rows)  # the file may not be on the disk
-                    self._apply(record)
-            except InputError:  # it was never acknowledged: its writer drops it, or will
+            if place.reader.was_taken_back or not self._replayed(place):
+                self._reload()
                 return
             if place.writes or not place.moved_on():
                 return
             if not place.follow_next(self._rows):
-                again = type(self)._loaded(place)
-                self.__dict__.update(again.__dict__)
+                self._reload()
                 return
+
+    def _replayed(self, place: IndexFolder) -> bool:
+        """Apply what the journal has; False where this state is not one of its writer's."""
+        for record in place.reader.read():
+            if self._rows is not None and place.writes and record.kind == "add":
+                self._rows.write(record.rows)  # the file may not be on the disk
+            try:
+                with self._all_or_closed():
+                    self._apply(record)
+            except InputError as error:
+                if not (place.writes and place.reader.is_at_end):
+                    raise place.reader.inapplicable(error) from error
+                logger.warning("the last change was never acknowledged, and is left out: %s", error)
+                place.begin_writing()  # behind the record before
+                return False
+        return True
+
+    def _reload(self) -> None:
+        """Begin anew from the current snapshot; the locks stay, for other threads wait for them."""
+        assert self._folder is not None
+        fresh = type(self)._loaded(self._folder)
+        del fresh._changes, fresh._gate
+        with self._gate.changing():
+            self.__dict__.update(fresh.__dict__)
 
     def _live(self) -> NDArray[np.int64]:
         """Numbers of the ids that are here."""
@@ -863,57 +1077,98 @@ class StreamIndex:
             found = [held.numbers(epoch) for epoch in held.epochs]
         return np.concatenate([np.empty(0, np.int64), *found])
 
-    def _snapshot(self, *, compact: bool = False) -> None:
-        assert self._folder is not None
-        self._write_snapshot(self._folder, compact=compact)
-
-    def _write_snapshot(self, place: "IndexFolder", *, compact: bool) -> None:
+    def _write_snapshot(self, place: IndexFolder, *, compact: bool = False) -> None:
         """Write all that is held, then make it the folder's current state."""
-        rows = self._rows
-        name = f"snapshot-{place.sequence:012}"
-        folder = place.path / f".{name}.new"
-        shutil.rmtree(folder, ignore_errors=True)
-        make_folder(folder)
-        rows_file = None
-        if rows is not None:
-            crowded = len(rows) > DEAD * len(self) + AGAIN
-            if compact or crowded or rows.path is None or rows.path.parent != place.path:
-                new = rows.written(place.path / f"{ROWS}-{place.sequence:012}", self._live())
-                if place is self._folder:
-                    with self._gate.changing():
-                        rows.close()
-                        self._rows = new
-                rows = new
-            rows.sync()
-            rows_file = rows.path.name  # type: ignore[union-attr]
-        held = _Held(self._state(rows))
-        storage.save(held, folder / f"{STATE}.safetensors", private=True)
+        number, rows = place.number, self._rows
+        folder, new = place.path / f".snapshot-{number}.new", rows
+        try:
+            with writing(place.path):
+                shutil.rmtree(folder, ignore_errors=True)
+                make_folder(folder)
+                if rows is not None and (compact or self._is_crowded(rows, place)):
+                    new = rows.written(place.path / f"{ROWS}-{number}", self._live())
+                if new is not None:
+                    new.sync()
+                self._save_parts(folder, new)
+                place.publish(folder, None if new is None else new.name)
+            if place is self._folder and new is not rows:
+                with self._gate.changing():
+                    self._rows = new
+        except BaseException:
+            if place is self._folder and not (place.is_writing and place.number == number):
+                self._broken = True  # or the files that count are not those that are held
+            raise
+        finally:
+            for store in (rows, new):
+                if store is not None and store is not self._rows:
+                    store.close()
+
+    def _is_crowded(self, rows: RowStore, place: IndexFolder) -> bool:
+        """Whether rows are to be written anew: half of them are not needed, or it is a copy."""
+        elsewhere = rows.path is None or rows.path.parent != place.path
+        return elsewhere or len(rows) > DEAD * len(self) + AGAIN
+
+    def _save_parts(self, folder: Path, rows: RowStore | None) -> None:
+        parts: dict[str, Any] = {STATE: _Held(self._state(rows))}
         if self._online is not None:
-            storage.save(self._online.learner, folder / f"{LEARNER}.safetensors", private=True)
-            storage.save(self.coders, folder / f"{CODERS}.safetensors", private=True)
-            storage.save(self.codes, folder / f"{INDEX}.safetensors", private=True)
-        if rows is not None and place is not self._folder:
-            rows.close()
-        place.publish(folder, name, rows_file)
+            parts |= {LEARNER: self._online.learner, CODERS: self.coders, INDEX: self.codes}
+        for name, part in parts.items():
+            storage.save(part, folder / f"{name}.safetensors", private=True)
 
     def _state(self, rows: RowStore | None) -> dict[str, Any]:
         ids = _named(list(self._waiting), np.empty(0, np.int64))
-        empty = np.empty((0, self.columns or 0), np.float32)
+        empty = np.empty((0, self._columns or 0), np.float32)
         return {
             "settings": self.settings.plain(),
             "keep_rows": self.keep_rows,
-            "columns": self.columns,
-            "seen": self.seen,
-            "removed": self.removed,
-            "note": self.note,
+            "columns": self._columns,
+            "names": self.names,
+            "seen": self._seen,
+            "removed": self._removed,
+            "note": self._note,
             "next": self._next,
+            "blocked": self._blocked,
+            "due": self._due,
             "waiting_ids": _ids_state(ids),
             "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
             "started": self._online is not None,
-            "out_of_reach": self.out_of_reach,
+            "out_of_reach": 0 if self._online is None else self._online.out_of_reach,
             "rows": None if rows is None else rows.state(),
             "sample": None if self._sample is None else self._sample.state(),
         }
+
+
+_Piece = tuple[Coder, NDArray[np.intp], Codes]  # a coder, places of rows, and their codes
+
+
+def _pieces(online: OnlineEncoder, rows: NDArray[Any], places: NDArray[np.intp]) -> list[_Piece]:
+    """Encode and learn the rows at places."""
+    found: list[_Piece] = []
+    coder = online.coder
+    for codes in online.encode(rows[places]) if len(places) else ():
+        found.append((coder, places[: len(codes)], codes))
+        coder, places = online.coder, places[len(codes) :]
+    return found
+
+
+def _plain(note: Any) -> Any:
+    """The note as it is read again."""
+    if note is None:
+        return None
+    try:
+        return json.loads(json.dumps(note, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"note is {note!r:.60}, which is not a JSON value: {error}") from None
+
+
+def _is_empty(rows: Any) -> bool:
+    """Whether it is a batch without rows, of any number of columns."""
+    shape = getattr(rows, "shape", ())
+    return (isinstance(rows, list | tuple) and not rows) or (len(shape) > 0 and shape[0] == 0)
+
+
+def _no_queries(k: int) -> Hits:
+    return Hits(np.empty((0, k), np.int64), np.empty((0, k), np.float64))
 
 
 class _Held:
@@ -923,11 +1178,12 @@ class _Held:
         self.held = held
 
     def state(self) -> dict[str, Any]:
-        return self.held | {"note": json.dumps(self.held["note"])}
+        return self.held | {name: json.dumps(self.held[name]) for name in ("note", "names")}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state | {"note": json.loads(state["note"])})
+        texts = {name: json.loads(state.get(name, "null")) for name in ("note", "names")}
+        return cls(state | texts)
 
 
 storage.register(_Held, model=True)

@@ -87,7 +87,7 @@ def job(tmp_path_factory, rows, train):
     """A folder like that of `online`, with codes of 16 bits in two epochs; rows.npy is beside."""
     folder = tmp_path_factory.mktemp("made") / "job"
     learner, coders = sb.ssbc(train, 16, epochs=3000), sb.CoderSet()
-    sink = open_sink(f"parquet:{folder / 'codes'}", 16)
+    sink = open_sink(folder / "codes", 16)
     parts = [rows[start : start + 500] for start in range(0, len(rows), 500)]
     for ids, codes in sb.encode_online(learner, parts, coders=coders):
         sink.write(ids, codes)
@@ -105,7 +105,7 @@ def one_epoch(tmp_path_factory, job, rows):
     """The same rows in a folder of one epoch, by the last coder."""
     folder = tmp_path_factory.mktemp("made") / "one"
     learner = sb.load(job / "model.safetensors")
-    sink = open_sink(f"parquet:{folder / 'codes'}", 16)
+    sink = open_sink(folder / "codes", 16)
     sink.write(np.arange(len(rows)), learner.coder().encode(rows))
     sink.close()
     sb.save(learner, folder / "model.safetensors")

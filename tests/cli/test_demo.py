@@ -54,7 +54,7 @@ def test_ssbc_is_the_best_at_every_length(small):
 
 def test_scores_are_those_of_the_methods_themselves(small):
     data = demo.Uniform.draw(1000, 0)
-    codes = sb.methods.itq(data.landmarks, 16).learn(data.rows).coder().encode(data.rows)
+    codes = sb.methods.METHODS["itq"](data.landmarks, 16).learn(data.rows).coder().encode(data.rows)
     expected = mean_average_precision(codes, data.rows, data.queries, data.threshold)
     scores = json.loads(small[0].stdout)["scores"]
     [mine] = [s["map"] for s in scores if (s["method"], s["bits"]) == ("linear ITQ", 16)]

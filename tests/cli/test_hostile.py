@@ -121,7 +121,7 @@ def test_numbers_beyond_use(misused, tmp_path, more):
 )
 def test_what_may_not_be_read_is_told_as_such(command, fails, monkeypatch, tmp_path, name):
     monkeypatch.chdir(tmp_path)
-    sb.save(sb.methods.lsh(np.eye(8), 4), "model.safetensors")
+    sb.save(sb.methods.METHODS["itq"](np.eye(8), 4), "model.safetensors")
     save(Checkpoint(None, None, {"rows": 0}, {}), "checkpoint.safetensors")
     Path("job.json").write_bytes(seal({"verb": "online", "settings": {}}))
     Path("lock").touch()

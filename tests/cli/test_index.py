@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.io.codes import open_codes, open_sink
+from streambits.io.codes import open_codes
 
 
 def pairs(index):
@@ -79,14 +79,11 @@ def test_faiss_refuses_two_epochs(fails, job, tmp_path):
     assert not (tmp_path / "x.faiss").exists()
 
 
-@pytest.mark.parametrize("kind", ["npy:codes", "codes.jsonl"])
-def test_other_sinks(command, job, tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("name", ["codes.npy", "codes.jsonl", "codes.parquet"])
+def test_there_and_back(command, job, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    sink = open_sink(kind, 16)
-    for ids, codes in open_codes(job / "codes").index().items():
-        sink.write(ids, codes)
-    sink.close()
-    assert command("index", kind.removeprefix("npy:")).code == 0
+    assert command("index", job, "--out", name).code == 0
+    assert command("index", name).code == 0
     assert pairs(sb.load("index.safetensors")) == pairs(open_codes(job / "codes").index())
 
 

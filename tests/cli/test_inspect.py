@@ -37,7 +37,7 @@ def test_a_learner_for_people(command, job):
 
 
 def test_what_was_learned_nothing_yet(command, train, tmp_path):
-    for name in ("ssbc", "lsh", "itq"):
+    for name in ("ssbc", "linear", "itq"):
         sb.save(sb.methods.METHODS[name](train, 6), tmp_path / "new.safetensors")
         got = command("inspect", tmp_path / "new.safetensors", "--json").json
         assert (got["rows"], got["certificate_relative"], got["spectrum"]) == (0, None, [])

@@ -16,7 +16,7 @@ def opened(monkeypatch, tmp_path):
 
     def opening(target, bits, **options):
         found.append((target, options))
-        return open_sink(str(tmp_path / "codes.jsonl"), bits)
+        return open_sink(tmp_path / "codes", bits)
 
     monkeypatch.setattr(job, "open_sink", opening)
     return found

@@ -8,7 +8,7 @@ import pytest
 
 import streambits as sb
 from streambits.io.codes.parquet import read_codes
-from streambits.methods.settings import LEARNED
+from streambits.methods import METHODS
 
 SETTINGS = ("--bits", 8, "--n-landmarks", 40)
 
@@ -25,7 +25,7 @@ def rows_file(tmp_path, mixture):
 
 def test_the_options_name_all_methods_that_learn(misused, rows_file, tmp_path):
     said = misused("online", rows_file, "--method", "magic", "--out", tmp_path / "job")
-    assert all(f"'{method}'" in said for method in LEARNED)
+    assert all(f"'{method}'" in said for method in METHODS)
 
 
 def test_a_job(command, rows_file, tmp_path):

@@ -140,15 +140,9 @@ def test_nor_does_one_that_only_the_rows_tell(fails, command, job, verb, tmp_pat
 
 
 def test_the_remedy_helps(fails, command, job):
-    said = fails(*job("learn"), "--method", "osh", "--bits", 12)
+    said = fails(*job("learn"), "--method", "linear", "--bits", 12)
     assert "or use a method of landmarks, such as ssbc, with more than 12 of them" in said
     assert command(*job("learn"), "--bits", 12, "--n-landmarks", 13).code == 0
-
-
-def test_an_epsilon_of_next_to_nothing(command, job, tmp_path):
-    assert command(*job("learn"), "--method", "osh", "--epsilon", "1e-9").code == 0
-    model = sb.load(tmp_path / "learn" / "model.safetensors")
-    assert model.nbytes < 2**20
 
 
 def test_a_job_on_a_device_commits_more_rarely_unless_it_is_told():

@@ -216,7 +216,7 @@ def test_answers_with_text_ids_are_proven(done, rows, tmp_path):
         assert answer["ids"] == [NAMES["uuid"][i] for i in np.argsort(far)[:3]]
 
 
-@pytest.mark.parametrize("to", ["codes.jsonl", "codes.index", "npy:arrays", "codes.faiss"])
+@pytest.mark.parametrize("to", ["codes.jsonl", "codes.index", "codes.npy", "codes.faiss"])
 def test_a_removed_id_is_in_no_sink(to, done, rows, tmp_path):
     if "faiss" in to:
         pytest.importorskip("faiss")
@@ -226,12 +226,10 @@ def test_a_removed_id_is_in_no_sink(to, done, rows, tmp_path):
         "gone": [*[False] * 600, True, True, None],
     }
     parquet.write_table(pa.table(table), tmp_path / "rows.parquet")
-    kind, colon, name = to.rpartition(":")
-    target = f"{kind}{colon}{tmp_path / name}"
-    more = ("--ids", "id", "--removed", "gone", "--to", target, "--json")
+    more = ("--ids", "id", "--removed", "gone", "--to", tmp_path / to, "--json")
     job = done("online", tmp_path / "rows.parquet", *SETTINGS, *more, "--out", tmp_path / "job")
     assert (job.json["rows"], job.json["removed"]) == (601, 2)
-    found = codes_in(tmp_path / name)
+    found = codes_in(tmp_path / to)
     assert sorted(found) == [i for i in range(600) if i != 7]
     assert 5 in found
 
@@ -323,7 +321,7 @@ def test_rows_of_another_scale_are_refused_and_a_few_are_counted(done, fails, ro
     assert "out of reach" in said
 
 
-@pytest.mark.parametrize("method", ["ssbc", "linear", "osh"])
+@pytest.mark.parametrize("method", ["ssbc", "linear"])
 @pytest.mark.parametrize("refine", [0, 4])
 @pytest.mark.filterwarnings("default::streambits.errors.ReachWarning")
 def test_no_verb_gives_one_code_to_most_rows_in_silence(
@@ -332,7 +330,6 @@ def test_no_verb_gives_one_code_to_most_rows_in_silence(
     np.save(tmp_path / "rows.npy", rows)
     np.save(tmp_path / "far.npy", rows * 0.01 + 1000)
     plain = ("--bits", 4, "--n-landmarks", 40, "--epochs", "never", "--refine", refine)
-    plain = plain if method != "osh" else ("--bits", 4)
     job = tmp_path / "job"
     done("online", tmp_path / "rows.npy", "--method", method, *plain, "--out", job)
     accept = ("--out-of-reach", "accept")
@@ -370,7 +367,7 @@ def test_rows_that_wait_for_landmarks_are_searched(done, rows, tmp_path):
     np.save(tmp_path / "rows.npy", rows[:1000])
     np.save(tmp_path / "q.npy", rows[:3])
     with JobFolder(tmp_path / "job", {"verb": "online"}) as folder:
-        sink = open_sink(f"parquet:{folder.codes}", 16)
+        sink = open_sink(folder.codes, 16)
         job = Job(
             open_source(tmp_path / "rows.npy"),
             Online(work),

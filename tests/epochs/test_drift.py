@@ -136,7 +136,7 @@ def test_the_certificate_bounds_the_sample_and_what_follows():
 def test_what_cannot_be_renewed_is_refused_and_nothing_changes():
     rows = moving()
     with pytest.raises(InputError, match=r"Linear features have no landmarks.*epochs='never'"):
-        sb.methods.itq(rows[:100], bits=4).renew()
+        sb.methods.METHODS["itq"](rows[:100], bits=4).renew()
     learner = sb.ssbc(rows[:100], bits=16, rotation="none", epochs="never").learn(rows)
     with pytest.raises(InputError, match="too few to draw 100 landmarks"):
         learner.renew()

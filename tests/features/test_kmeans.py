@@ -18,22 +18,6 @@ def test_centres_are_ten_steps_of_lloyd_from_random_rows(mixture):
     assert np.allclose(centres(sample, 12, seed=3), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_every_centre_is_the_mean_of_its_rows_once_settled(offset):
-    rng = np.random.default_rng(0)
-    sample = np.repeat([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0]], 30, axis=0)
-    sample = sample + rng.standard_normal((90, 2)) + offset
-    found = centres(sample, 3, seed=1)
-    owner = cdist(sample, found).argmin(axis=1)
-    means = np.array([sample[owner == i].mean(axis=0) for i in range(3)])
-    assert np.allclose(found, means, rtol=1e-12)
-
-
-def test_as_many_centres_as_distinct_rows_are_those_rows():
-    found = centres(NUMBERED[:20], 20, seed=1)
-    assert np.allclose(found[np.argsort(found[:, 0])], NUMBERED[:20])
-
-
 @pytest.mark.parametrize(("count", "message"), [(0, "count is 0"), (501, "from 1 to 500")])
 def test_a_wrong_number_of_centres_is_refused(count, message):
     with pytest.raises(InputError, match=message):

@@ -24,22 +24,6 @@ def test_around_takes_the_mean_in_double_precision():
     assert np.array_equal(linear.centre, exact.astype(np.float32))
 
 
-def test_noise_bounds_the_rounding_error_of_a_row():
-    rng = np.random.default_rng(0)
-    rows, centre = rng.random((500, 6), dtype=np.float32), rng.random(6, dtype=np.float32)
-    linear = Linear(centre)
-    exact = rows.astype(np.float64) - centre
-    error = np.linalg.norm(linear(rows) - exact, axis=1)
-    assert np.all(error <= linear.noise(rows, linear(rows)) * np.linalg.norm(exact, axis=1))
-
-
-def test_state_sizes_and_bytes(fingerprint):
-    linear = Linear(np.arange(5.0))
-    assert (linear.inputs, linear.width, linear.nbytes) == (5, 5, 40)
-    assert fingerprint(Linear.from_state(linear.state())) == fingerprint(linear)
-    assert repr(linear) == "Linear(5 columns)"
-
-
 @pytest.mark.parametrize("centre", [np.array([1.0, np.nan]), np.zeros((2, 2)), np.zeros(0)])
 def test_a_centre_that_is_no_point_is_refused(centre):
     with pytest.raises(InputError, match="centre"):

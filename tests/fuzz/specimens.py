@@ -25,26 +25,14 @@ from paper.measure import Cell
 from streambits.cli import app as cli
 from streambits.cli import config, tune
 from streambits.errors import StreambitsError
-from streambits.io.codes import faiss, open_sink, save_index
+from streambits.io.codes import faiss, open_sink
+from streambits.io.codes.convert import export
 from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
 JOB = ["--bits", str(BITS), "--n-landmarks", "30", "--commit-rows", "100", "--quiet"]
 ONLINE = ["bad.csv", "--ids", "id", "--skip-bad"]
-SINKS = {  # of jobs, by kind
-    "parquet": "parquet:out",
-    "jsonl": "out.jsonl",
-    "npy": "npy:out",
-    "index": "out.index",
-    "faiss": "out.faiss",
-}
-REFINED = {  # sinks of refined codes, and their files
-    "parquet:parts": ("/part-000000.parquet",),
-    "jsonl:codes.jsonl": ("",),
-    "npy:arrays": ("/codes.npy", "/refinements.npy", "/.digests"),
-}
-PLACES = ("out", "out.jsonl", "out.index", "out.faiss", "job/codes")  # where jobs put codes
 
 
 class Specimen(NamedTuple):
@@ -200,9 +188,7 @@ def job_searched(_, __):
 
 
 def codes_of_job(_, __):
-    """Wherever they went."""
-    [place] = filter(os.path.lexists, PLACES)
-    verb("index", place, "--out", "all.index", "--bits", str(BITS))
+    verb("index", "job/codes", "--out", "all.index", "--bits", str(BITS))
     return _contents(sb.load("all.index"))
 
 
@@ -214,7 +200,7 @@ def resumed(_, __):
         made["model"] = codes_by_learner("job/model.safetensors", "")
     if Path("job/rejects.jsonl").exists():
         made["rejects"] = Path("job/rejects.jsonl").read_text()
-    if any(map(os.path.lexists, PLACES)):
+    if os.path.lexists("job/codes"):
         made["codes"] = codes_of_job("", "")
     return json.dumps(made)
 
@@ -358,7 +344,7 @@ def codes(root):
     index = sb.HammingIndex(BITS)
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
-    save_index(index, folder / "codes.parquet")
+    export(index, folder / "codes.parquet")
     asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
@@ -379,14 +365,11 @@ def refined_codes(root):
     plain = sb.Codes.from_bits(rng.random((300, BITS)) < 0.5)
     codes = sb.Codes(plain.packed, BITS, 0, rng.integers(0, 256, (300, 3), np.uint8))
     folder = _folder(root, "refined")
-    for target, files in REFINED.items():
-        kind, _, name = target.partition(":")
-        sink = open_sink(f"{kind}:{folder / name}", BITS, refine=3)
-        sink.write(rng.integers(0, 250, 300), codes)  # some ids come twice
-        sink.close()
-        for file in files:
-            asked = ("contents_of_refined",)
-            yield Specimen(f"refined codes, {kind}", folder, f"{name}{file}", asked)
+    sink = open_sink(folder / "parts", BITS, refine=3)
+    sink.write(rng.integers(0, 250, 300), codes)  # some ids come twice
+    sink.close()
+    asked = ("contents_of_refined",)
+    yield Specimen("refined codes, Parquet", folder, "parts/part-000000.parquet", asked)
     learner = sb.Learner(sb.features.Linear(rows()[0]), sb.sketches.Gram(COLUMNS), bits=0, refine=3)
     coder = learner.learn(rows()).coder()
     index = sb.HammingIndex(0, refine=3)
@@ -399,10 +382,9 @@ def refined_codes(root):
 def unfinished_jobs(root):
     """Stopped after a commit; then any of their files is damaged."""
     asked = ("job_inspected", "resumed")
-    for kind, sink in SINKS.items():
-        folder = _sources(root, f"unfinished-{kind}")
-        _job(folder, "online", *ONLINE, *JOB, "--to", sink)
-        yield from _codes_of(folder, f"unfinished online, {kind}", ("codes_of_job", *asked))
+    folder = _sources(root, "unfinished-online")
+    _job(folder, "online", *ONLINE, *JOB)
+    yield from _files(folder, "unfinished online", ("codes_of_job", *asked))
     folder = _sources(root, "unfinished-learn")
     _job(folder, "learn", "rows.npy", *JOB)
     yield from _files(folder, "unfinished learn", asked)
@@ -412,12 +394,8 @@ def unfinished_jobs(root):
 
 
 def finished_jobs(root):
-    """Ids came twice, so files were exchanged at the end; then any of them is damaged."""
+    """Ids came twice, so rows were dropped at the end; then any of the files is damaged."""
     asked = ("job_inspected", "codes_of_job", "resumed")
-    for kind, sink in SINKS.items():
-        folder = _sources(root, f"finished-{kind}")
-        _job(folder, "online", *ONLINE, *JOB, "--to", sink, stopped=False)
-        yield from _codes_of(folder, f"finished online, {kind}", asked)
     folder = _sources(root, "finished")
     _job(folder, "online", *ONLINE, *JOB, "--epochs", "512", stopped=False)
     yield from _files(folder, "finished online, folder", ("job_searched", *asked))
@@ -466,18 +444,10 @@ def _job(folder, *arguments, stopped=True):
 
 def _files(folder, kind, asked):
     """A specimen for each file that the job there has made."""
-    sources = {
-        path.name for path in folder.glob("*.*") if not path.name.strip(".").startswith("out")
-    }
+    sources = {path.name for path in folder.glob("*.*")}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name not in {"lock", *sources}:
             yield Specimen(kind, folder, str(path.relative_to(folder)), asked)
-
-
-def _codes_of(folder, kind, asked):
-    """The same for the files that differ from sink to sink."""
-    made = _files(folder, kind, asked)
-    return (s for s in made if s.file == "job/checkpoint.safetensors" or "out" in s.file)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ What is there is never overwritten: a fingerprint that has changed is a bug, not
 import hashlib
 import json
 import os
+import shutil
 import sys
 from contextlib import chdir
 from itertools import product
@@ -17,15 +18,17 @@ from pathlib import Path
 import numpy as np
 
 import streambits as sb
+from paper import methods as rivals
 from streambits.cli.app import main as command
 from streambits.io.codes import open_sink
+from streambits.io.codes.convert import export
 
 HERE = Path(__file__).parent
 MODELS, DIGESTS = HERE / "models", HERE / "digests.json"
-FORMATS = {  # name: target of `open_sink`, and bytes of refinement
+FORMATS = {  # name: where codes lie, and bytes of refinement
     "parquet": ("codes-parquet", 2),
     "jsonl": ("codes.jsonl", 2),
-    "npy": ("npy:codes-npy", 2),
+    "npy": ("codes.npy", 2),
     "index": ("codes.index", 2),
     "faiss": ("codes.faiss", 0),
 }
@@ -51,11 +54,11 @@ def grid(count=600, columns=8, seed=1):
 DATA = {"sensors": sensors, "grid": grid}
 METHODS = {
     "ssbc": lambda rows, **more: sb.ssbc(rows[:40], 16, epochs="never", **more),
-    "rff_fd": lambda rows, **more: sb.methods.rff_fd(rows[:40], 16, count=48, **more),
+    "rff_fd": lambda rows, **more: rivals.rff_fd(rows[:40], 16, count=48, **more),
     "linear": lambda rows, **more: sb.methods.linear(rows[:40], 8, epochs="never", **more),
-    "itq": lambda rows, **more: sb.methods.itq(rows[:40], 8, **more),
-    "osh": lambda rows, **more: sb.methods.osh(rows[:40], 8, **more),
-    "semi_supervised": lambda rows, **more: sb.methods.semi_supervised(
+    "itq": lambda rows, **more: sb.methods.METHODS["itq"](rows[:40], 8, **more),
+    "osh": lambda rows, **more: rivals.osh(rows[:40], 8, **more),
+    "semi_supervised": lambda rows, **more: rivals.semi_supervised(
         rows[:40], 8, labels=np.arange(40) % 3, **more
     ),
 }
@@ -175,10 +178,13 @@ def _codes(name):
     packed = rng.integers(256, size=(50, 2), dtype=np.uint8)
     more = rng.integers(256, size=(50, refine), dtype=np.uint8) if refine else None
     codes = sb.Codes(packed, 16, 1, more)
-    sink = open_sink(target, 16, refine=refine)
+    sink = open_sink(target if name == "parquet" else "made", 16, refine=refine)
     sink.write(np.arange(50), codes)
     sink.remove([4])
     sink.close()
+    if name != "parquet":
+        export("made", target)
+        shutil.rmtree("made")
     held = [(np.delete(np.arange(50), 4), codes[np.delete(np.arange(50), 4)])]
     return contents(held)
 

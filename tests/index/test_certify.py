@@ -9,9 +9,9 @@ import streambits as sb
 from index.decoding import BITS, METRICS, WIDTH, coder_of, distances, draw, everything, filled
 from streambits import HammingIndex
 from streambits.errors import InputError
+from streambits.index.certify import lower_bounds
 from streambits.index.queries import rows_by_epoch
 from streambits.index.rerank import true_distances
-from streambits.kernels.decode import LOW
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
@@ -50,14 +50,9 @@ def test_proven_answers_are_those_of_all_rows(seed, bits, metric, k, kind):
     index.remove(ids[20:30])
     left = np.delete(np.arange(500), np.arange(20, 30))
     hits = index.search(queries, k, metric=metric, exact=lambda some: rows[place[some]])
-    ranked = index.search(queries, k, metric=metric, candidates="all")
     for q, query in enumerate(asked):
         expected = brute_force(rows[left], ids[left], query, k, metric)
         assert (hits.ids[q].tolist(), hits.distances[q].tolist()) == expected
-        far = dict(zip(*brute_force(rows[left], ids[left], query, 1000, metric), strict=True))
-        last = expected[1][-1]
-        for key, sure in zip(ranked.ids[q].tolist(), ranked.certain[q], strict=True):
-            assert not sure or far[key] <= last + 1e-9 * max(1, abs(last))
     assert (hits.reads >= min(k, len(left))).all()
     assert (hits.reads <= len(left)).all()
 
@@ -65,21 +60,17 @@ def test_proven_answers_are_those_of_all_rows(seed, bits, metric, k, kind):
 @everything
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("length", [None, 3.0])
-def test_every_distance_lies_between_its_bounds(bits, metric, length):
+def test_no_row_is_nearer_than_its_bound_and_bounds_tell_rows_apart(bits, metric, length):
     rng, coder = np.random.default_rng(0), coder_of(bits, certified=True, n_bytes=6, length=length)
     rows = np.concatenate([draw(rng, 800, length), 30 * draw(rng, 5), np.zeros((1, WIDTH))])
-    index = filled(coder, rows, np.arange(len(rows)), parts=3)
     queries = coder.queries(np.concatenate([draw(rng, 4), rows[:2], np.zeros((1, WIDTH))]))
-    with index.pinned() as held:
-        asked, _ = rows_by_epoch(queries, bits, 7, (0,))
-        low = held.ranked(asked, len(rows), metric=metric, candidates="all", side=LOW)
-        high = held.highest(asked, low.ids, metric)
-    for q, query in enumerate(queries.rows):
-        true = distances(rows, query, metric)[low.ids[q]]
-        assert (low.distances[q] <= true + 1e-12).all()
-        assert (true <= high[q] + 1e-12).all()
-    finite = np.isfinite(high - low.distances)
-    assert np.median((high - low.distances)[finite]) < np.ptp(low.distances[finite])
+    asked, _ = rows_by_epoch(queries, bits, 7, (0,))
+    bounds = lower_bounds(asked[0], coder.encode(rows), metric)
+    for low, query in zip(bounds, queries.rows, strict=True):
+        true = distances(rows, query, metric)
+        assert (low <= true + 1e-12).all()
+    near = distances(rows, queries.rows[0], metric)
+    assert np.median(near - bounds[0]) < np.ptp(near)
 
 
 def test_rows_are_read_from_arrays_maps_and_functions_and_few_of_them(tmp_path):
@@ -98,7 +89,6 @@ def test_rows_are_read_from_arrays_maps_and_functions_and_few_of_them(tmp_path):
     for hits in found:
         assert np.array_equal(hits.ids, found[0].ids)
         assert np.array_equal(hits.reads, found[0].reads)
-        assert hits.certain is None
     assert sum(seen) == found[0].reads.sum()
     assert found[0].reads.dtype == np.int64
     assert np.median(found[0].reads) < 200
@@ -117,33 +107,6 @@ def test_allowed_ids_are_all_that_is_read():
     for q, query in enumerate(queries):
         expected = brute_force(rows[some], some, query, 5, "euclidean")
         assert (hits.ids[q].tolist(), hits.distances[q].tolist()) == expected
-
-
-def test_an_answer_is_certain_if_only_k_can_be_as_near():
-    """By counting, from the bounds of the refinement itself."""
-    rng, coder = np.random.default_rng(0), coder_of(0, certified=True, n_bytes=8)
-    rows, queries, k = draw(rng, 400), draw(rng, 10), 6
-    codes = coder.encode(rows)
-    hits = filled(coder, rows, np.arange(400)).search(coder.queries(queries), k)
-    radii = coder.refinement.bounds(codes.refinement)
-    for q, query in enumerate(queries):
-        far = np.linalg.norm(coder.decode(codes) - query, axis=1)
-        counts = [np.count_nonzero(far - radii <= far[i] + radii[i]) - 1 for i in hits.ids[q]]
-        assert hits.certain[q].tolist() == [count < k for count in counts]
-    assert hits.certain.any()
-    assert not hits.certain.all()
-    everyone = filled(coder, rows, np.arange(400)).search(coder.queries(queries), 400)
-    assert everyone.certain.all()
-
-
-def test_only_a_ranking_of_all_certified_codes_says_what_is_certain():
-    coder, rows = coder_of(64, certified=True), draw(np.random.default_rng(0), 50)
-    index, queries = filled(coder, rows, np.arange(50)), coder.queries(rows[:2])
-    assert index.search(queries, 3).certain is None
-    assert index.search(queries, 3, candidates="all").certain.shape == (2, 3)
-    plain = coder_of(64)
-    index = filled(plain, rows, np.arange(50))
-    assert index.search(plain.queries(rows[:2]), 3, candidates="all").certain is None
 
 
 def test_no_codes_are_proven_without_reading():

@@ -8,7 +8,7 @@ import streambits as sb
 from streambits._threads import one_blas_thread
 from streambits.errors import EpochError, InputError, StorageError
 from streambits.interop import faiss as ours
-from streambits.io.codes import save_index
+from streambits.io.codes.convert import export
 from streambits.io.codes.faiss import read_faiss
 
 faiss = ours.faiss
@@ -311,7 +311,7 @@ def test_files_of_product_codes(data, tmp_path):
     index = sb.HammingIndex(0, refine=5)
     index.add(coder.encode(data), np.arange(1500) * 2)
     path = tmp_path / "codes.faiss"
-    save_index(index, path, coder)
+    export(index, path, coder=coder)
     theirs = faiss.read_index(str(path))
     assert theirs.ntotal == 1500
     back = read_faiss(path)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streambits.errors import InputError
-from streambits.io.urls import Url, is_url, secrets_in, shown, without
+from streambits.io.urls import Url, is_url, redact, redact_url, secrets_in
 
 EXAMPLE = "postgresql://host/database"
 SCHEMES = st.sampled_from(["postgresql", "postgres", "nats", "tls", "kafka", "postgresqll", "nat"])
@@ -35,7 +35,7 @@ FORMS = {
 }
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(FORMS)), SCHEMES, PASSWORDS, HOSTS, ENDS, NAMES, st.booleans())
 @example("login", "postgresql", "S3cr3t#pw", "host", "/db", "password", False)
 @example("login", "nats", "hunt#hunter2", "host", "/stream", "password", False)
@@ -49,9 +49,9 @@ def test_a_password_is_never_shown(  # noqa: PLR0917
     written = quote(secret, "") if escaped else secret
     url = FORMS[form].format(scheme=scheme, secret=written, hosts=hosts, end=end, name=name)
     assert is_url(url)
-    assert secret not in shown(url)
-    assert written not in shown(url)
-    assert "Q" not in shown(url).partition("&table")[0]
+    assert secret not in redact_url(url)
+    assert written not in redact_url(url)
+    assert "Q" not in redact_url(url).partition("&table")[0]
     with suppress(InputError):
         Url.parse(url, EXAMPLE)
         return
@@ -61,14 +61,14 @@ def test_a_password_is_never_shown(  # noqa: PLR0917
 
 @given(PASSWORDS, st.booleans())
 def test_a_library_that_repeats_it_is_cleaned(secret, escaped):
+    """What is not a URL never comes to a library."""
+    escaped = escaped or bool(set("/?@&,") & set(secret))
     written = quote(secret, "") if escaped else secret
-    for url in (
-        f"nats://me:{written}@host/x",
-        f"postgresql://host/db?password={quote(secret, '')}",
-    ):
+    item = f"password={quote(secret, '')}"
+    for url in (f"nats://me:{written}@host/x", f"postgresql://host/db?{item}"):
         for said in (f"bad {url}!", f"bad {secret}", f"bad {written}"):
-            assert secret not in without(said, secrets_in(url))
-            assert " ".join(secret.split()) not in without(said, secrets_in(url))
+            assert secret not in redact(said, secrets_in(url))
+            assert " ".join(secret.split()) not in redact(said, secrets_in(url))
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,14 @@ def test_a_library_that_repeats_it_is_cleaned(secret, escaped):
         ("postgresql://%2Ftmp/db", "postgresql://%2Ftmp/db"),
         ("postgresql://h/db?service=mine&user=me", "postgresql://h/db?service=mine"),
         ("kafka://a:9092,b:9092/topic", "kafka://a:9092,b:9092/topic"),
-        ("nats://me:a@b#c@host/stream?subject=x.y", "nats://host/stream?subject=x.y"),
-        ("nats://a,nats://b", "nats://a,nats://b"),
+        ("nats://me:b#c@host/stream?subject=x.y", "nats://host/stream?subject=x.y"),
         ("jsonl:codes.jsonl", "jsonl:codes.jsonl"),
         ("c:/odd", "c:/odd"),
         ("some/folder", "some/folder"),
     ],
 )
 def test_what_is_no_secret_is_shown(url, wanted):
-    assert shown(url) == wanted
+    assert redact_url(url) == wanted
 
 
 @given(PASSWORDS, PASSWORDS, st.sampled_from(["h", "h1:1,h2", "[::1]:5432", ""]))
@@ -100,8 +99,8 @@ def test_what_is_escaped_comes_back(user, password, hosts):
     assert Url.parse(str(found), EXAMPLE) == found
 
 
-def test_passwords_with_odd_characters_are_understood_where_they_are_clear():
-    assert Url.parse("postgresql://me:S3#p@w[1@host/db", EXAMPLE).password == "S3#p@w[1"
+def test_odd_characters_are_understood_where_nobody_can_take_them_for_others():
+    assert Url.parse("postgresql://me:S3#pw[1,é @host/db", EXAMPLE).password == "S3#pw[1,é "
     assert Url.parse("postgresql://me:100%@host/db?password=a+b", EXAMPLE)[2:] == (
         "100%",
         "host",
@@ -110,11 +109,11 @@ def test_passwords_with_odd_characters_are_understood_where_they_are_clear():
     )
     for url in (
         "postgresql://me:a/b@host/db",
+        "postgresql://me:a@b@host/db",
         "postgresql://host/db?password=a@b",
+        "nats://me:a@h1,me:a@h2/stream",
         "nats:x/y",
         "nats://me:p/99@h",
     ):
-        with pytest.raises(
-            InputError, match=r"://\.\.\. is not a URL such as .* write @ / .* as %40"
-        ):
+        with pytest.raises(InputError, match=r"://\.\.\. is not a URL such as .* @ / .* as %40"):
             Url.parse(url, EXAMPLE)

@@ -66,7 +66,8 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
     np.save(tmp_path / "q.npy", queries)
     name = nats_server.new([json.dumps(one).encode() for one in items[:100]])
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--ids", "id", "--follow"]
-    command += ["--commit-seconds", 0.05, "--commit-rows", 300, "--out", folder]
+    command += ["--columns", "embedding", "--commit-seconds", 0.05]
+    command += ["--commit-rows", 300, "--out", folder]
     answers = []
 
     def search():
@@ -116,8 +117,6 @@ def test_queries_are_encoded_by_a_job_that_runs(jobs, mixture, nats_server, tmp_
     command += [
         "--commit-seconds",
         0.2,
-        "--to",
-        tmp_path / "codes.jsonl",
         "--out",
         tmp_path / "job",
     ]

@@ -94,7 +94,7 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     assert fingerprint(model) == fingerprint(learner.with_coder(coders.newest))
 
 
-@pytest.mark.parametrize("method", ["osh", "itq", "rff_fd"])
+@pytest.mark.parametrize("method", ["linear", "itq"])
 def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)

@@ -35,7 +35,7 @@ def run(stream, tmp_path):
                 watcher(event, progress, folder)
 
         source = open_source(tmp_path / "rows.npy", rows=400)
-        sink = open_sink(f"parquet:{folder / 'codes'}", 16)
+        sink = open_sink(folder / "codes", 16)
         work, rejects = Online(SETTINGS, keep), Rejects(None, skip=False)
         with JobFolder(folder, {}) as held:
             pace = Pace(commit)

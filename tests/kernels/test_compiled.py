@@ -2,7 +2,6 @@
 
 import importlib.util
 import logging
-import os
 import shutil
 import subprocess
 import sys
@@ -37,12 +36,6 @@ codes = sb.Codes.from_bits(np.random.default_rng(0).random((50, 16)) < 0.5)
 index.add(codes)
 print(sb.__file__, index.search(codes[7], 1).ids[0, 0])
 """
-
-SAMPLE = """
-import numpy as np, streambits as sb
-from streambits.kernels.sampling import displace
-print(sb.__file__, displace(np.ones(3), np.arange(1), np.array([7]), np.array([0.5]))[0])
-"""  # a kernel that is compiled quickly
 
 
 @pytest.fixture
@@ -82,15 +75,12 @@ def test_compiled_code_is_kept_for_the_next_process(folder):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda raw: raw[:0],
         lambda raw: raw[: len(raw) // 2],
-        lambda raw: raw[:-20] + bytes(20),
-        lambda raw: os.urandom(len(raw)),
         lambda raw: (
             raw[: len(raw) // 2] + bytes([raw[len(raw) // 2] ^ 1]) + raw[len(raw) // 2 + 1 :]
         ),
     ],
-    ids=["empty", "cut off", "zeros at the end", "rubbish", "one bit"],
+    ids=["cut off", "one bit"],
 )
 def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
     process(folder).outer(20)
@@ -160,33 +150,6 @@ def test_nothing_needs_a_folder_that_can_be_written(package):
     assert len(err.splitlines()) == 1
     code, out, err = run("import streambits.cli.app", home="/dev/null", package=package)
     assert (code, out, err) == (0, "", "")
-
-
-@pytest.mark.slow
-def test_a_disk_that_takes_no_bytes_is_no_obstacle(package, tmp_path):
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))" + SAMPLE
-    code, out, err = run(
-        full, home="/dev/null", package=package, NUMBA_CACHE_DIR=str(tmp_path / "c")
-    )
-    assert (code, out.split()[-1]) == (0, "7")
-    assert "NUMBA_CACHE_DIR" in err
-    assert [path for path in (tmp_path / "c").rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.slow
-def test_a_package_that_cannot_be_written_and_no_home(package):
-    kernels = package / "streambits" / "kernels"
-    (kernels / "__pycache__").unlink()
-    kernels.chmod(0o555)
-    mortal = (
-        ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
-    )
-    probe = f"open({str(kernels / 'probe')!r}, 'w')"
-    if "PermissionError" not in run(probe, home="/dev/null", package=package, wrap=mortal)[2]:
-        pytest.skip("this user may write everywhere")
-    code, out, err = run(SAMPLE, home="/dev/null", package=package, wrap=mortal)
-    assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
-    assert err.count("NUMBA_CACHE_DIR") == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

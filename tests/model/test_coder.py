@@ -171,7 +171,7 @@ def test_rows_out_of_reach_are_counted(train, rows):
 
 
 def test_methods_without_landmarks_reach_everywhere(train, rows):
-    coder = sb.methods.itq(train, 4).learn(rows).coder()
+    coder = sb.methods.METHODS["itq"](train, 4).learn(rows).coder()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         codes = coder.encode(1000 * rows)

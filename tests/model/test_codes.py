@@ -110,6 +110,15 @@ def test_truth_values_and_packed_bytes_are_not_taken_for_each_other():
     assert Codes.concat(sparse[i] for i in range(20)) == sparse
 
 
+def test_numpy_takes_codes_as_their_bits():
+    truth = np.random.default_rng(0).random((5, 11)) < 0.5
+    codes = Codes.from_bits(truth)
+    assert np.array_equal(np.asarray(codes), truth)
+    assert np.asarray(codes, np.float32).dtype == np.float32
+    with pytest.raises(ValueError, match="a copy"):
+        np.array(codes, copy=False)
+
+
 @given(bit_arrays)
 def test_words_give_the_codes_back(bits):
     codes = Codes.from_bits(bits, epoch=3)

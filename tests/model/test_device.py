@@ -14,9 +14,7 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.random((9000, 12), dtype=np.float32)
 METHODS = {
     "ssbc": lambda rows, **more: sb.ssbc(rows[:200], 40, **more),
-    "rff_fd": lambda rows, **more: sb.methods.rff_fd(rows[:500], 24, count=100, **more),
     "linear": lambda rows, **more: sb.methods.linear(rows[:500], 10, **more),
-    "lsh": lambda rows, **_: sb.methods.lsh(rows[:500], 30),
 }
 
 

@@ -44,4 +44,4 @@ def test_a_rebuilt_sketch_stands_for_all_rows_seen():
 def test_only_landmarks_can_be_drawn_again():
     assert renewable(sb.features.GaussianAffinity(cloud(5))).width == 5
     with pytest.raises(InputError, match="Linear features have no landmarks"):
-        renewable(sb.methods.itq(cloud(50), bits=2).features)
+        renewable(sb.methods.METHODS["itq"](cloud(50), bits=2).features)

@@ -1,9 +1,11 @@
 import array_api_strict as strict
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streambits as sb
 from streambits import reservoir
 from streambits.errors import InputError, MergeError
 from streambits.model.batches import RowBatch
@@ -196,3 +198,15 @@ def test_a_part_of_few_rows_is_all_of_them():
     assert np.array_equal(sample.part(5)[:, 0], np.sort(sample.part(5)[:, 0]))
     assert np.array_equal(sample.part(7), NUMBERED[:7])
     assert np.array_equal(sample.part(9), NUMBERED[:7])
+
+
+def test_one_array_or_frame_is_a_stream_of_one_batch():
+    rows = np.random.default_rng(0).random((60, 3))
+    expected = reservoir([rows], 30, seed=1)
+    for whole in (rows, pd.DataFrame(rows, columns=["a", "b", "c"])):
+        assert np.array_equal(reservoir(whole, 30, seed=1), expected)
+    learners = [sb.Settings(bits=4, n_landmarks=20).learner(some) for some in (rows, [rows])]
+    first, second = (learner.learn(rows).coder().encode(rows) for learner in learners)
+    assert first == second
+    [batch] = sb.encode_online(learners[0], rows)
+    assert batch.ids.tolist() == list(range(60))

@@ -18,15 +18,6 @@ def test_affinities_are_those_of_the_double_loop(sigma, dtype, precision, litera
     np.testing.assert_allclose(found, wanted, rtol=precision, atol=1e-37)
 
 
-def test_affinity_to_itself_is_one_and_symmetric():
-    """w(p, p) = exp(0) = 1 (used by Lemma 1), and W is symmetric (used by Lemma 2)."""
-    points = np.random.default_rng(0).standard_normal((50, 4))
-    w = sb.features.GaussianAffinity(points)(points)
-    np.testing.assert_allclose(np.diag(w), 1, atol=1e-13)
-    np.testing.assert_allclose(w, w.T, rtol=1e-12)
-    assert (w > 0).all()
-
-
 def test_both_printed_denominators():
     """Algorithm 2 divides by sigma, Section 3.1 by sigma^2: both can be had (paper-notes 3)."""
     rng = np.random.default_rng(0)
@@ -49,11 +40,3 @@ def test_only_the_square_has_the_right_unit():
             for rows in (train, 3.28084 * train)
         )
         assert np.allclose(metres, feet) == same
-
-
-def test_sigma_is_the_threshold_between_near_and_far():
-    """Section 3.1: points at distance sigma have affinity 1/e."""
-    train = np.random.default_rng(0).standard_normal((60, 4))
-    sigma = sb.bandwidth.nearest(30).distance(train)
-    q = train[:1] + np.array([[sigma, 0, 0, 0]])
-    assert sb.features.GaussianAffinity(train)(q)[0, 0] == pytest.approx(np.exp(-1))

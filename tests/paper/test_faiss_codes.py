@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-import streambits as sb
 from streambits.errors import InputError
 
 faiss = pytest.importorskip("faiss")
@@ -47,14 +46,6 @@ def test_lsh_codes_are_the_signs_of_its_own_matrix(data):
     assert clear.mean() > 0.98
 
 
-def test_hamming_distances_count_the_bits_that_differ(data):
-    for name in ("lsh", "itq"):
-        rival = Rival(name, data[:600], 12)
-        bits = bits_of(rival.encode(data[:40]), 12)
-        expected = (bits[:, None] != bits).sum(axis=2)
-        assert np.array_equal(rival.distances(data[:40], data[:40]), expected)
-
-
 def itq_parts(rival):
     transform = faiss.downcast_VectorTransform(rival._index.chain.at(0))
     turn = transform.pca_then_itq
@@ -69,29 +60,6 @@ def test_itq_scales_every_row_to_unit_length_around_the_mean(data):
     assert np.allclose(mean, data[:600].mean(axis=0), atol=1e-4)
     far = mean + 50 * (data[:30] - mean)
     assert np.array_equal(rival.encode(far.astype(np.float32)), rival.encode(data[:30]))
-
-
-def test_itq_brings_rows_closer_to_corners_than_principal_components(data):
-    mean, matrix = itq_parts(Rival("itq", data[:600], 12))
-    rows = data[:600].astype(np.float64) - mean
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    _, _, right = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-
-    def loss(values):
-        scaled = values / np.sqrt(np.mean(values**2))
-        return np.mean((np.sign(scaled) - scaled) ** 2)
-
-    assert matrix.shape == (12, 16)
-    assert np.allclose(matrix @ matrix.T, np.eye(12), atol=1e-4)
-    assert loss(rows @ matrix.T) < 0.95 * loss(rows @ right[:12].T)
-
-
-@pytest.mark.parametrize(("name", "least"), [("rabitq", 0.75), ("pq", 0.75), ("opq", 0.75)])
-def test_estimates_follow_the_squared_distances(name, least, data):
-    rival = Rival(name, data[:600], LENGTHS[name])
-    found = rival.distances(data[:50], data)
-    true = cdist(data[:50], data, "sqeuclidean")
-    assert np.corrcoef(found.ravel(), true.ravel())[0, 1] > least
 
 
 @pytest.mark.parametrize(("name", "bits"), [("pq", 32), ("pq", 24), ("opq", 32)])
@@ -142,34 +110,3 @@ def test_refusals_say_why_and_construction_agrees(name, bits, train, reason, dat
             Rival(name, data[:train], bits)
     else:
         Rival(name, data[:train], bits)
-
-
-@pytest.mark.parametrize(
-    ("name", "size"), [("lsh", 6), ("itq", 2), ("rabitq", 10), ("pq", 4), ("opq", 4)]
-)
-def test_nbytes_is_what_a_row_takes(name, size, data):
-    """RaBitQ keeps two numbers beside the bits."""
-    rival = Rival(name, data[:600], LENGTHS[name])
-    assert rival.nbytes == rival.encode(data[:7]).shape[1] == size
-
-
-def test_bad_input_is_refused(data):
-    with pytest.raises(InputError, match="name is 'hnsw'"):
-        Rival("hnsw", data, 8)
-    with pytest.raises(InputError, match="NaN"):
-        Rival("lsh", data * np.nan, 8)
-    rival = Rival("lsh", data[:600], 8)
-    with pytest.raises(InputError, match="15 columns"):
-        rival.distances(data[:, :15], data)
-
-
-def test_our_bits_do_not_change_when_faiss_has_worked(data, digest):
-    """In one process, and with FAISS's own OpenMP and BLAS loaded."""
-
-    def codes():
-        return digest(sb.ssbc(data[:100], 24).learn(data).coder().encode(data))
-
-    before = codes()
-    for name in RIVALS:
-        Rival(name, data[:600], LENGTHS[name]).distances(data[:5], data)
-    assert codes() == before

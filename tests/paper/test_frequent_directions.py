@@ -122,13 +122,3 @@ def test_merging_adds_certificates(make, spare):
     assert missing(rows, first)[0] >= -rounding
     assert missing(rows, first)[-1] <= first.certificate + rounding
     assert first.shrinkage <= min(bounds(rows, 8)) + rounding
-
-
-def test_space_is_that_of_b():
-    """'maintains a sketch B in R^(l x d)': l x d numbers when one row is freed at a time."""
-    sketch = sb.sketches.FrequentDirections(100, 12, 1, centred=False)
-    before = sketch.nbytes
-    assert 8 * 12 * 100 <= before <= 8 * 13 * 100
-    sketch.update(np.random.default_rng(0).random((500, 100)))
-    assert sketch.nbytes == before
-    assert len(sketch.matrix) < 12

@@ -1,10 +1,14 @@
+import itertools
+
 import pytest
 
 from paper import grid
+from paper.comparisons import RIVALS
 from paper.grid import GRIDS, read_grid
-from paper.measure import Cell
+from paper.measure import STREAMS, Cell
+from paper.methods import METHODS
+from paper.report.tables import SUMMARY_BITS, line
 from streambits.errors import InputError, StorageError
-from streambits.methods import METHODS
 
 GOOD = """
 queries = 50
@@ -85,8 +89,12 @@ def test_a_bad_grid_is_told_in_one_sentence(read, old, new, complaint):
 
 
 def test_what_is_no_grid(read, tmp_path):
-    with pytest.raises(StorageError, match="is not TOML"):
-        read("cells = [")
+    for content in ("cells = [", f"a = {'[' * 100_000}", f"queries = {'9' * 10_000}"):
+        with pytest.raises(StorageError, match="is not TOML"):
+            read(content)
+    for content in ("cells = 5", "cells = [5]", "theory = 5"):
+        with pytest.raises(InputError, match="as tables"):
+            read(content)
     with pytest.raises(StorageError, match="does not exist"):
         read_grid(tmp_path / "none.toml")
     with pytest.raises(StorageError, match="cannot be read"):
@@ -107,6 +115,16 @@ def test_the_grids_of_the_package(name, monkeypatch):
         for method in ("ssbc", "ssbc-paper", "mdsh", "lsh", "sh"):
             mine = {c.bits for c in found.cells if (c.stream, c.method) == ("covtype", method)}
             assert mine >= set(range(20, 51, 5))
+
+
+@pytest.mark.parametrize("name", ["full", "quick", "methods"])
+def test_each_cell_has_a_line_of_its_own_and_the_summary_has_the_rivals(name, monkeypatch):
+    monkeypatch.setattr(grid.datasets, "available", lambda _: True)
+    cells = read_grid(GRIDS / f"{name}.toml").cells
+    assert len({line(cell, {"reason": "none"}) for cell in cells}) == len(cells)
+    for stream, bits in itertools.product(STREAMS, SUMMARY_BITS):
+        methods = {c.method for c in cells if (c.stream, c.bits) == (stream, bits)}
+        assert "itq" not in methods or methods >= set(RIVALS)
 
 
 def test_the_grid_of_methods_has_every_method(monkeypatch):

@@ -52,30 +52,6 @@ def test_the_matched_radius_returns_about_as_many_as_are_true(which):
     assert at_matched_radius(TALLY.rows, true) == at_radii(TALLY.rows, true).at(radius)
 
 
-def test_where_the_numbers_match_pooled_precision_is_pooled_recall():
-    found = at_matched_radius(np.array([[1, 2, 9], [2, 1, 9]]), np.array([[1, 1, 1], [0, 0, 3]]))
-    assert found.radius == 1
-    assert found.pooled_precision == found.pooled_recall == pytest.approx(2 / 6)
-
-
-def test_nothing_returned_has_no_precision_and_no_recall():
-    found = at_radii(np.array([[0, 4], [2, 2]]), np.array([[0, 2], [1, 0]]))
-    assert found.answered.tolist() == [0.5, 1]
-    assert found.precision.tolist() == [0.5, (2 / 4 + 1 / 4) / 2]
-    assert found.recall.tolist() == [0.5, 1]
-    silent = at_radii(np.array([[0, 4]]), np.array([[0, 2]]))
-    assert np.isnan(silent.precision[0])
-    assert np.isnan(silent.pooled_precision[0])
-    assert silent.recall[0] == silent.answered[0] == 0
-
-
-def test_nothing_true_leaves_a_query_out_but_not_out_of_the_pool():
-    counts, true = np.array([[2, 2], [2, 2]]), np.array([[2, 0], [0, 0]])
-    found = at_radii(counts, true).at(0)
-    assert (found.precision, found.recall, found.answered) == (1, 1, 1)
-    assert (found.pooled_precision, found.pooled_recall) == (0.5, 1)
-
-
 def test_nothing_true_anywhere():
     found = at_matched_radius(np.array([[2, 2]]), np.array([[0, 0]]))
     assert found.radius == 0

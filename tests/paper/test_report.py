@@ -12,7 +12,6 @@ from paper.contestants import CONTESTANTS, LEVELS
 from paper.grid import Grid
 from paper.measure import Cell
 from paper.report import report
-from paper.report.tables import Sheet, markdown
 from paper.verdicts import FAILS, HOLDS, OPEN
 
 VOID = {"meta", "img", "br"}
@@ -115,16 +114,6 @@ def test_the_page_is_well_formed_and_whole(written):
     assert "url(" not in written[1].page.read_text()
 
 
-def test_every_picture_says_what_it_shows(written):
-    _, _, page = written
-    pictures = [given for tag, given in page.tags if tag == "img"]
-    assert all("alt" in given for given in pictures)
-    alts = [given["alt"] for given in pictures if given["alt"]]  # legends have text beside them
-    assert "CBM: precision against bits" in alts
-    assert "DSADS: MAP at sigma_30 / 4 against bits" in alts
-    assert len(alts) > 15
-
-
 def test_verdicts_follow_from_the_numbers(written):
     _, found, _ = written
     words = {(f.claim.name, f.method): f.verdict for f in found.findings}
@@ -154,21 +143,6 @@ def test_what_is_missing_is_named_with_the_reason(written):
     assert "ITQ (linear) on CBM, 32 bits : too <few> columns." in text
 
 
-def test_captions_say_what_was_measured(written):
-    text = text_of(written[2])
-    assert "m = 50 landmarks, n = 1,000 rows, d = 18, 20 queries, 2 seeds" in text
-    assert "matched radius" in text
-    assert "MDSH, Spherical, RaBitQ" in text
-
-
-def test_machine_and_versions_are_there(written):
-    text = text_of(written[2])
-    for name, version in runs.versions().items():
-        assert name in text
-        assert version in text
-    assert runs.machine() in text
-
-
 def test_the_table_for_a_readme(written):
     _, found, _ = written
     assert found.table.read_text().splitlines()[:6] == [
@@ -183,13 +157,6 @@ def test_the_table_for_a_readme(written):
     assert found.picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_second_report_is_the_same(written):
-    grid, found, _ = written
-    before = [path.read_bytes() for path in found[:3]]
-    report.write(grid, found.page.parent, found.page.parent)
-    assert [path.read_bytes() for path in found[:3]] == before
-
-
 def test_cells_that_have_not_run_are_counted(written, tmp_path):
     grid, _, _ = written
     runs.make(tmp_path)
@@ -200,11 +167,6 @@ def test_cells_that_have_not_run_are_counted(written, tmp_path):
     found = report.write(grid, tmp_path, tmp_path)
     text = text_of(Page(found.page.read_text()))
     assert f"{len(grid.cells) - 1} of {len(grid.cells)} cells : not run yet." in text
-
-
-def test_markdown_escapes_nothing_and_aligns_numbers():
-    sheet = Sheet("MAP", ["method", "CBM"], [["LSH", "0.5"]])
-    assert markdown([sheet]) == "MAP:\n\n| method | CBM |\n| --- | ---: |\n| LSH | 0.5 |\n"
 
 
 # Real cells
@@ -238,12 +200,3 @@ def test_other_numbers_of_queries_do_not_mix(tmp_path):
     assert runs.missing(few, tmp_path) == []
     assert runs.missing(usual, tmp_path) == [cell]
     assert list(runs.results([cell], tmp_path)) == []
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"cell": 1}'])
-def test_a_broken_result_is_named(tmp_path, content):
-    cell = Cell("digits", "lsh", 8)
-    path = runs.file_of(tmp_path, cell)
-    path.write_text(content)
-    with pytest.raises(runs.StorageError, match=r"is damaged .*: delete it, and run again"):
-        list(runs.results([cell], tmp_path))

@@ -33,10 +33,6 @@ def test_one_seed_has_no_interval():
     assert f"{found:+}" == "+0.500"
 
 
-def test_equal_seeds_have_an_interval_of_no_width():
-    assert estimate([0.5, 0.5, 0.5]).half == 0
-
-
 def test_a_method_without_a_kernel_has_one_cell_for_all_levels():
     assert place("cbm", "lsh", 20, level="sigma_all").level == "sigma_30"
     assert place("cbm", "mdsh", 20, level="sigma_all").level == "sigma_all"
@@ -62,18 +58,6 @@ def test_map_at_a_level_reads_the_cell_of_that_level():
         assert (bits, value.mean) == (20, wanted)
 
 
-def test_seeds_come_together_and_lengths_in_order():
-    book = collect(
-        result(bits=k, seed=s, **maps(k / 100 + s / 10)) for s in (1, 0) for k in (50, 20)
-    )
-    found = summary.series(book, "cbm", "ssbc", summary.mean_average_precision)
-    assert [bits for bits, _ in found] == [20, 50]
-    assert [value.mean for _, value in found] == pytest.approx([0.25, 0.55])
-    assert all(value.seeds == 2 for _, value in found)
-    some = summary.series(book, "cbm", "ssbc", summary.mean_average_precision, bits=[50, 64])
-    assert [bits for bits, _ in some] == [50]
-
-
 def test_the_better_of_two_distances_counts():
     book = collect(
         [
@@ -84,14 +68,6 @@ def test_the_better_of_two_distances_counts():
     for method, wanted in (("mdsh", 0.8), ("spherical", 0.5)):
         cell = place("cbm", method, 20)
         assert summary.summarise(book, cell, summary.mean_average_precision).mean == wanted
-
-
-def test_figures_at_the_matched_radius_are_those_of_all_queries():
-    found = {"pooled_precision": 0.75, "pooled_recall": 0.5, "returned": 40.0}
-    figures = {"matched": {"sigma_30": found}}
-    assert summary.precision(figures, "sigma_30") == 0.75
-    assert summary.recall(figures, "sigma_30") == 0.5
-    assert summary.false_positives(figures, "sigma_30") == 10
 
 
 def test_what_is_missing_is_left_out():

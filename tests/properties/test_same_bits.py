@@ -100,7 +100,7 @@ def misaligned(rows):
 @pytest.mark.parametrize(
     "layout", [fortran, every_other_row, every_other_column, backwards, misaligned]
 )
-@pytest.mark.parametrize("method", ["ssbc", "pcah", "osh", "lsh"])
+@pytest.mark.parametrize("method", ["ssbc", "pcah"])
 def test_the_layout_in_memory_does_not_matter(*, layout, method, build, train, rows, fingerprint):
     plain, other = build(method, train).learn(rows), build(method, train).learn(layout(rows))
     assert np.array_equal(layout(rows), rows)
@@ -136,18 +136,6 @@ def test_rows_within_rounding_of_a_threshold_have_that_code_in_another_library(
     assert there == coder.encode(edge)
 
 
-def test_duplicates_of_the_mean_have_one_code_by_lsh(train, rows, parts):
-    coder = sb.methods.lsh(train, 64).coder()
-    mean = coder.features.centre
-    near = np.nextafter(mean, np.float32(np.inf))
-    given_ = np.concatenate([np.tile(mean, (20, 1)), rows[:50], np.tile(near, (20, 1)), mean[None]])
-    together = coder.encode(given_)
-    assert codes_by(coder, given_, 1, parts) == together
-    assert codes_by(coder, given_, 3, parts) == together
-    assert len(np.unique(together[:20].packed, axis=0)) == 1
-    assert not together[0].unpack().any()
-
-
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(1, 200),
@@ -165,7 +153,7 @@ SCRIPT = """
 import hashlib, numpy as np, streambits as sb
 rng = np.random.default_rng(0)
 rows = rng.standard_normal((9000, 20)).astype(np.float32)
-for method in (sb.ssbc, sb.methods.osh, sb.methods.itq, sb.methods.lsh):
+for method in (sb.ssbc, sb.methods.METHODS["itq"]):
     learner = method(rows[:300], 16)
     for start in range(0, 9000, 4300):
         learner.learn(rows[start : start + 4300]).coder()
@@ -189,4 +177,4 @@ def test_a_process_of_one_thread_and_one_of_two_give_the_same_bits():
         )
         found.append(result.stdout)
     assert found[0] == found[1]
-    assert len(found[0].split()) == 8
+    assert len(found[0].split()) == 4

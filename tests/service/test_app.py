@@ -290,7 +290,8 @@ def test_what_is_malformed_is_refused_in_a_sentence_and_changes_nothing(
     service, body, kind, expected
 ):
     before = service.json("GET", "/v1/status")[1]
-    status, _, content = service.ask("POST", "/v1/rows?first_id=1", body, kind, TOKEN)
+    query = "?first_id=1" if kind == RAW else ""
+    status, _, content = service.ask("POST", f"/v1/rows{query}", body, kind, TOKEN)
     assert status == expected, content
     assert len(json.loads(content)["error"]) > 10
     after = service.json("GET", "/v1/status")[1]
@@ -317,6 +318,35 @@ def test_what_is_malformed_is_refused_in_a_sentence_and_changes_nothing(
 def test_a_search_that_makes_no_sense_is_refused(service, asked):
     status, found = service.json("POST", "/v1/search", asked)
     assert status == 422, found
+
+
+ROW = np.ones(8, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind"),
+    [
+        ("POST", "/v1/search?columns=8&kk=3", ROW.tobytes(), RAW),
+        ("POST", "/v1/search?ids=int64", ROW.tobytes(), RAW),
+        ("POST", "/v1/search?columns=8", arrow(v=lists(ROW[None])), ARROW),
+        ("POST", "/v1/search?k=3", json.dumps({"rows": [[1] * 8]}).encode(), bodies.JSON),
+        ("POST", "/v1/rows?first_id=7&fist=1", ROW.tobytes(), RAW),
+        ("POST", "/v1/rows?first_id=7", json.dumps({"rows": [[1] * 8]}).encode(), bodies.JSON),
+        ("POST", "/v1/rows?first_id=7", arrow(v=lists(ROW[None])), ARROW),
+        ("DELETE", "/v1/rows?id=7", np.array([7]).tobytes(), RAW),
+        ("POST", "/v1/encode?k=1", ROW.tobytes(), RAW),
+        ("POST", "/v1/epochs?reencode=true", b"{}", bodies.JSON),
+        ("GET", "/v1/rows?ids=7", b"", None),
+        ("GET", "/v1/status?pretty=1", b"", None),
+        ("GET", "/metrics?name=x", b"", None),
+    ],
+)
+def test_a_name_in_the_query_string_that_would_be_ignored_is_refused(
+    service, method, path, body, kind
+):
+    status, _, content = service.ask(method, path, body, kind, TOKEN)
+    assert status == 422, content
+    assert b"which is not known here" in content
 
 
 @pytest.mark.parametrize(("name", "value"), [("exact", True), ("candidates", 50)])

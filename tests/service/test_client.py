@@ -72,8 +72,16 @@ def test_it_comes_again_when_the_service_was_busy():
         server.server_close()
 
 
+@pytest.mark.parametrize("options", [{"filter": {"a": 1}}, {"kk": 3}])
+def test_unknown_options_of_a_search_are_refused(options):
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        Client("http://127.0.0.1:9", timeout=2).search(np.zeros((1, 2)), **options)
+
+
 def test_nobody_there_is_an_error_that_says_so():
     with pytest.raises(UnreachableError, match="does not answer"):
         Client("http://127.0.0.1:9", timeout=2).status()
+    with pytest.raises(InputError, match="pass rows"):
+        Client("http://127.0.0.1:9").search(np.zeros((1, 2)), ids=[1])
     with pytest.raises(InputError, match="is not an address"):
         Client("127.0.0.1:9")

@@ -1,13 +1,16 @@
 """The writer thread: what it groups, what it refuses, and how it goes on after a source."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streambits import StreamIndex
 from streambits.errors import InputError, StorageError
+from streambits.io.rows import open_source
 from streambits.model.batches import Removals, RowBatch
+from streambits.service import panels
 from streambits.service.live import BusyError, Query, Service, UnavailableError, changes_of
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 8)).astype(np.float32)
@@ -44,6 +47,52 @@ def test_one_that_is_refused_does_not_harm_its_neighbours(index):
         with pytest.raises(InputError):
             bad.result(20)
         assert sorted(i for i in range(6) if i in index) == [1, 2, 4]
+
+
+def test_what_was_cancelled_is_not_done_and_ends_nothing(index):
+    service = Service(index)
+    first, cancelled = (service.add(np.array([i]), ROWS[i : i + 1]) for i in (1, 2))
+    asked, called_off = (service.search(Query(ROWS[:1], 1)) for _ in range(2))
+    assert cancelled.cancel()
+    assert called_off.cancel()
+    with service:
+        assert first.result(20) == service.add(np.array([3]), ROWS[3:4]).result(20) == 1
+        assert len(asked.result(20)) == 1
+        assert service.search(Query(ROWS[1:2], 1)).result(20).ids.tolist() == [[1]]
+        assert service.ready
+        assert [i in index for i in (1, 2, 3)] == [True, False, True]
+
+
+def test_a_writer_that_fails_answers_all_who_wait_and_says_so(index, monkeypatch):
+    service = Service(index)
+    monkeypatch.setattr(service, "_committed", lambda _: 1 / 0)
+    waiting = [service.add(np.array([i]), ROWS[i : i + 1]) for i in range(3)]
+    waiting.append(service.renew())
+    with service:
+        for one in waiting:
+            with pytest.raises(StorageError, match="'streambits write' has failed: ZeroDivision"):
+                one.result(20)
+        assert not service.alive
+        assert not service.ready
+        assert "has failed: ZeroDivisionError" in panels.status(service)["sentence"]
+        for call in (service.renew, lambda: service.search(Query(ROWS[:1], 1))):
+            with pytest.raises(StorageError, match="start the service again"):
+                call()
+
+
+@pytest.mark.filterwarnings("ignore:500 rows wait:streambits.errors.LandmarkWarning")
+def test_rows_that_no_coder_can_be_fitted_to_are_said_to_be_unhealthy(tmp_path):
+    with (
+        StreamIndex.open(tmp_path / "index", bits=32, n_landmarks=50) as index,
+        Service(index) as service,
+    ):
+        for start in range(0, 600, 100):
+            rows = np.eye(8, dtype=np.float32)[np.arange(100) % 8]
+            assert service.add(np.arange(start, start + 100), rows).result(20) == 100
+        status = panels.status(service)
+        assert not status["healthy"]
+        assert "500 rows wait, and no coder can be fitted" in status["sentence"]
+        assert service.ready  # searches compare true distances
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_again(index):
@@ -129,6 +178,28 @@ def test_a_source_goes_on_where_the_journal_ends(tmp_path):
         assert found.note == {"source": {"stream": 1}, "offset": 3000}
         assert (found.seen, len(found)) == (3000, 2990)
         assert np.array_equal(found.search(ROWS[:50]).ids, whole.search(ROWS[:50]).ids)
+
+
+def test_the_journal_of_many_files_grows_with_their_number_alone(tmp_path):
+    (tmp_path / "rows").mkdir()
+    sizes = []
+    for count in (40, 80):  # the second time it goes on
+        for i in range(count - 40, count):
+            np.save(tmp_path / "rows" / f"{i:03}.npy", ROWS[i : i + 1])
+        index = StreamIndex.open(tmp_path / "index", bits=32, n_landmarks=50)
+        before = index.journal_bytes
+        with Service(index, source=open_source(tmp_path / "rows")) as service:
+            service._threads[-1].join(30)
+            assert (service.source_state, service.source_error) == ("ended", "")
+            sizes.append(index.journal_bytes - before)
+            names = [Path(one["path"]).name for one in index.note["evidence"]]
+            assert names == [f"{i:03}.npy" for i in range(count)]
+    assert sizes[1] < 1.1 * sizes[0]
+    np.save(tmp_path / "rows" / "007.npy", ROWS[:3])
+    index = StreamIndex.open(tmp_path / "index")
+    with Service(index, source=open_source(tmp_path / "rows")) as service:
+        service._threads[-1].join(30)
+        assert "007.npy" in service.source_error
 
 
 def test_another_source_is_refused_and_the_service_goes_on(tmp_path):

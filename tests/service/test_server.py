@@ -149,7 +149,7 @@ def test_whatever_was_acknowledged_survives_kills(serving, vectors):
 
 
 def message(i, row):
-    return json.dumps({"id": i, "v": [round(float(x), 4) for x in row]}).encode()
+    return json.dumps({"id": i, "row": [round(float(x), 4) for x in row]}).encode()
 
 
 def test_a_stream_of_nats_is_consumed_while_it_is_searched(serving, nats_server, vectors):
@@ -162,7 +162,7 @@ def test_a_stream_of_nats_is_consumed_while_it_is_searched(serving, nats_server,
         assert client.search(rows[5:6], 1).ids.tolist() == [[5]]
         client.add(rows[2999:], [10**6])  # beside the source
         sent = [message(i, rows[i]) for i in range(1000, 1200)]
-        sent += [b"not json", b'{"id": 3, "v": null}']
+        sent += [b"not json", b'{"id": 3, "row": null}']
         nats_server.publish(name, sent)
         _seen(one, 1201)
         for _ in range(200):

@@ -18,7 +18,3 @@ def test_single_precision_is_chosen_only_where_it_does_no_harm():
     assert auto(rows.astype(np.float32), 4, 4).single
     assert not auto(rows, 4, 4).single
     assert not auto(weak.astype(np.float32), 4, 4).single
-
-
-def test_a_frequent_directions_sketch_has_the_size_asked_for():
-    assert auto(np.ones((5, 4 * CROSSING + 1)), 2, 4).size == 4

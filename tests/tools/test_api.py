@@ -13,7 +13,6 @@ MODULES = (
     "streambits.features",
     "streambits.sketches",
     "streambits.errors",
-    "streambits.checks",
     "streambits.service",
     "streambits.bandwidth",
     "streambits.io.rows",

@@ -33,7 +33,7 @@ from streambits.cli.search import search_command
 from streambits.cli.serve import serve_command
 from streambits.cli.tune import tune_command
 from streambits.errors import ReachWarning, StreambitsError
-from streambits.io.urls import without_urls
+from streambits.io.urls import redact_urls
 
 DEBUG = "STREAMBITS_DEBUG"
 FAULT = 70  # exit code, as sysexits.h has it
@@ -128,7 +128,7 @@ def _hide_secrets(arguments: list[str]) -> None:
 
     On Linux the kernel says where it lies; from the start until here they can be seen.
     """
-    shown = {word: without_urls(word, [word]) for word in arguments}
+    shown = {word: redact_urls(word, [word]) for word in arguments}
     secret = {os.fsencode(old): os.fsencode(new) for old, new in shown.items() if old != new}
     if not secret:
         return
@@ -152,6 +152,6 @@ def _fail(reason: str, code: int = 1) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
     hint = f"; {DEBUG}=1 shows where" if code == FAULT else ""
-    text = without_urls(reason, sys.argv[1:])
+    text = redact_urls(reason, sys.argv[1:])
     typer.echo(f"streambits: {' '.join(text.split())}{hint}", err=True)
     sys.exit(code)

@@ -34,8 +34,7 @@ FIXED = 1000  # rows on which changed bits are counted
 METHODS: dict[str, Callable[..., Learner]] = {
     "ssbc": methods.ssbc,
     "ssbc, as in the paper": partial(methods.ssbc, paper=True),
-    "LSH": methods.lsh,
-    "linear ITQ": methods.itq,
+    "linear ITQ": methods.METHODS["itq"],
 }
 REFRESH = 500  # rows between two coders
 
@@ -74,7 +73,7 @@ class OnlineScore(NamedTuple):
     online: float
     end: float
     changed: float
-    certificate: float
+    certificate: float | None
     rate: float
 
 

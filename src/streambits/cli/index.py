@@ -9,7 +9,8 @@ import typer
 
 from streambits.cli import output
 from streambits.cli.options import AsJson
-from streambits.io.codes import SAVED, open_codes, save_index
+from streambits.io.codes import open_codes
+from streambits.io.codes.convert import ENDINGS, export
 from streambits.model.codes import MOST_BITS
 
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
@@ -25,8 +26,8 @@ class Strategy(StrEnum):
 
 def _as_output(out: Path) -> Path:
     """Refuse a name that does not say the format."""
-    if out.suffix not in SAVED:
-        raise typer.BadParameter(f"{out} should end in one of {', '.join(SAVED)}")
+    if out.suffix not in ENDINGS:
+        raise typer.BadParameter(f"{out} should end in one of {', '.join(ENDINGS)}")
     return out
 
 
@@ -42,8 +43,8 @@ def index_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write; its name ends in .safetensors or .index (streambits), .faiss "
-            "or .parquet.",
+            help="The file to write; its name ends in .safetensors or .index (streambits), .faiss, "
+            ".parquet, .jsonl or .npy.",
             callback=_as_output,
         ),
     ] = Path("index.safetensors"),
@@ -80,7 +81,7 @@ def index_command(
         found = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
         if found.strategy == Strategy.multi:
             found.build()
-        save_index(found, out)
+        export(found, out)
     summary = {
         "out": str(out),
         "codes": len(found),

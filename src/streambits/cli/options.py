@@ -35,8 +35,8 @@ Out = Annotated[Path, typer.Option(help="The folder of the job.")]
 To = Annotated[
     str | None,
     typer.Option(
-        help="Where codes go. Default: Parquet files in the folder. Others: another folder, a file "
-        "that ends in .jsonl, .index or .faiss, npy:folder, or "
+        help="Where codes go beside the Parquet files in the folder: a file that is written when "
+        "the job has ended, .jsonl, .npy, .parquet, .index or .faiss; or, in place of them, "
         "postgresql://host/database?table=name."
     ),
 ]
@@ -72,7 +72,7 @@ class JobOptions:
         None,
         "Names of the columns of the vectors, with commas between, or of one column of lists; for "
         "a broker the key of the list in a message, or the number of values. Default: the only "
-        "list, or all numbers.",
+        "list, or all numbers; row in JSON messages.",
     )
     ids: str | None = option(
         None,
@@ -89,10 +89,11 @@ class JobOptions:
         "Names of further columns or keys, with commas between, that are kept as texts beside the "
         "codes, in Parquet and PostgreSQL.",
     )
-    kafka_properties: str | None = option(
-        None, "A file of settings of the Kafka client, such as who logs in: name=value lines."
+    format: str | None = option(
+        None,
+        "Input format; of messages json, arrow or f4. Default: from the file name, csv for -, and "
+        "json of a broker.",
     )
-    format: str | None = option(None, "Input format. Default: from the file name, csv for -.")
     follow: bool = option(False, "Keep reading from a broker until interrupted.")
     idle: float | None = option(
         None, "Keep reading from a broker, and end after so many seconds without a row.", least=0
@@ -162,7 +163,6 @@ class JobOptions:
             ids=self.ids,
             removed=self.removed,
             keep=self.kept,
-            kafka_properties=self.kafka_properties,
             format=self.format,
             follow=self.follow,
             idle=self.idle,

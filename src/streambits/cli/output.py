@@ -21,7 +21,7 @@ from rich.table import Table
 import streambits
 from streambits.cli.options import JobOptions
 from streambits.io.protocols import Source
-from streambits.io.urls import secrets_in, without_urls
+from streambits.io.urls import redact_urls, secrets_in
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import JobPlan, run_job
 from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
@@ -53,7 +53,7 @@ def stdout() -> Console:
 @contextmanager
 def working(console: Console, title: str) -> Iterator[None]:
     """Show what is going on until it is over."""
-    title = without_urls(title, sys.argv[1:])
+    title = redact_urls(title, sys.argv[1:])
     if not console.is_interactive:
         console.print(title)
         yield

@@ -9,7 +9,8 @@ import typer
 from streambits.cli import output
 from streambits.cli.options import AsJson, Columns, Format, Ids, column_names
 from streambits.errors import StorageError
-from streambits.io.codes import SAVED, open_codes, save_index
+from streambits.io.codes import open_codes
+from streambits.io.codes.convert import ENDINGS, export
 from streambits.io.rows import open_source
 from streambits.jobs.models import open_model_of
 from streambits.jobs.reencode import reencode_index, write_reencoded
@@ -54,7 +55,7 @@ def reencode_command(
 
     Example: streambits reencode job/ embeddings/ --renew --out new/
     """
-    whole = out.suffix not in SAVED
+    whole = out.suffix not in ENDINGS
     if renew and not whole and model_out is None:
         raise typer.BadParameter("--renew makes a new model: say where it goes with --model-out")
     if whole and out.exists():
@@ -70,7 +71,7 @@ def reencode_command(
         if whole:
             write_reencoded(index, made, out)
         else:
-            save_index(index, out)
+            export(index, out)
         if model_out is not None:
             save(made.model, model_out)
     facts = {"out": str(out), "codes": len(index), "epochs_before": before}

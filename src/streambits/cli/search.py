@@ -139,7 +139,7 @@ def search_command(
     with several epochs distances are estimates of Euclidean ones (of a model of --metric cosine
     between rows of length one); with one they are sums of the real values whose bits differ, or
     with --no-real numbers of bits. Without a terminal the output is JSON lines: {"query": 0,
-    "ids": [...], "distances": [...]}, with "certain" or "reads" where answers are proven.
+    "ids": [...], "distances": [...]}, with "reads" where answers are proven.
 
     Example: streambits search job/ --query queries.npy -k 10
     """
@@ -221,10 +221,10 @@ def show(answers: Iterable[Answer], as_json: bool) -> None:
     table = Table("query", "id", "distance", "proven")
     for number, answer in enumerate(answers):
         table.add_section() if number else None
-        proven = answer.certain or [answer.reads is not None] * len(answer.ids)
-        for place, hit in enumerate(zip(answer.ids, answer.distances, proven, strict=True)):
+        proven = "" if answer.reads is None else "yes"
+        for place, hit in enumerate(zip(answer.ids, answer.distances, strict=True)):
             name = "" if place else str(answer.query)
-            table.add_row(name, str(hit[0]), f"{hit[1]:g}", "yes" if hit[2] else "")
+            table.add_row(name, str(hit[0]), f"{hit[1]:g}", proven)
     output.stdout().print(table)
 
 

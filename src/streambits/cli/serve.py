@@ -53,7 +53,6 @@ class ServeOptions:
         None, "Of the source: name of a column or key of truth values that removes an id."
     )
     format: str | None = option(None, "Of the source: its format. Default: from the file name.")
-    kafka_properties: str | None = option(None, "A file of settings of the Kafka client.")
     retry_seconds: float | None = option(
         None, "Seconds that a broker may be away before it is reported. Default: 60.", least=0
     )
@@ -83,7 +82,6 @@ class ServeOptions:
             format=self.format,
             follow=broker,
             retry_seconds=self.retry_seconds if broker else None,
-            kafka_properties=self.kafka_properties,
         )
 
 

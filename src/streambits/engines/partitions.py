@@ -19,7 +19,7 @@ from streambits._arrays import Ids, as_ids, as_rows, to_numpy
 from streambits.errors import InputError, MissingExtraError, StorageError, StreambitsError
 from streambits.io.rows import FORMATS, format_of, open_source
 from streambits.io.rows.files import FileSource, expand
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import RowBatch
 from streambits.model.sampling import Reservoir
 from streambits.storage import register
@@ -208,8 +208,8 @@ def partition_files(
     for path in listed:
         if path == "-" or is_url(path):
             raise InputError(
-                f"{shown(path)} cannot be partitioned: workers read files, so name files, folders "
-                f"or globs that all of them see"
+                f"{redact_url(path)} cannot be partitioned: workers read files, so name files, "
+                f"folders or globs that all of them see"
             )
     files = [n for path in listed for n in expand(path, lambda n: bool(format or format_of(n)))]
     if not files:

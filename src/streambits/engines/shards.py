@@ -21,7 +21,7 @@ from streambits.index import Hits
 from streambits.index.hits import merge_nearest
 from streambits.index.keys import Keys
 from streambits.io.codes import open_codes
-from streambits.io.codes.parquet import facts, made_from, write_codes
+from streambits.io.codes.parquet import made_from, part_facts, write_codes
 from streambits.model.batches import CodeBatch
 from streambits.model.coder import REACH, Coder, warn_of_reach
 from streambits.model.codes import Codes
@@ -352,7 +352,7 @@ def encode_partition(
         path, version = part_file(folder, partition.number), partition.version()
         made = json.dumps([made_by, version])
         if version is not None and made_from(path) == made:
-            return Part(partition.number, partition.name, facts(path)[0], kept=True)
+            return Part(partition.number, partition.name, part_facts(path).rows, kept=True)
         rows = 0
 
         def encoded() -> Iterator[CodeBatch]:
@@ -390,11 +390,11 @@ def search_shard(path: str | Path, queries: Any, k: int, **options: Any) -> Hits
     Raises
     ------
     StorageError
-        If a file has marks of removals: they are of ids in other files, too.
+        If a file has tombstones: they are of ids in other files, too.
     """
-    if Path(path).suffix == ".parquet" and facts(Path(path))[1]:
+    if Path(path).suffix == ".parquet" and part_facts(Path(path)).tombstones:
         raise StorageError(
-            f"{path} has marks of removals, which have an order: search its folder as a whole, or "
+            f"{path} has tombstones, which have an order: search its folder as a whole, or "
             f"encode it again"
         )
     return open_codes(path).index().search(queries, k, **options)

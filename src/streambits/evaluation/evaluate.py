@@ -39,7 +39,7 @@ from streambits.model.coder import Coder
 from streambits.model.codes import Codes, as_bits
 from streambits.model.learner import Learner
 from streambits.model.quantiser import MOST_BYTES
-from streambits.sketches import Fixed, FrequentDirections, Sketch
+from streambits.sketches import FrequentDirections, Sketch
 
 LENGTHS = (16, 32, 64, 96, 128, 192, 256, 384, 512)
 BYTES = (4, 8, 16, 32)
@@ -356,9 +356,4 @@ def _sketch(sketch: Sketch, bits: int, before: int) -> Sketch:
     """An empty sketch of the same kind; one of l rows grows with the number of bits."""
     if isinstance(sketch, FrequentDirections):
         return sketch.with_size(max(2, math.ceil(sketch.size * bits / before)))
-    if isinstance(sketch, Fixed) and bits > sketch.capacity:
-        raise InputError(
-            f"the {sketch.capacity} directions of this method were fixed when it was built, which "
-            f"is too few: build a model of {bits} bits to compare"
-        )
     return sketch.fresh()

@@ -11,7 +11,7 @@ class Features(Protocol):
     Notes
     -----
     Row-wise: what a row becomes does not depend on the rows beside it, up to rounding, and
-    `noise` bounds the rounding. `streambits.checks.check_features` tests all of it.
+    `noise` bounds the rounding. `tests/conformance` tests all of it.
     """
 
     @property

@@ -13,11 +13,10 @@ from streambits._arrays import LAST_ID, NO_IDS, Array, as_choice, as_count, as_i
 from streambits._device import is_device, on_device
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
-from streambits.index.certify import certain, check_certified, proven
+from streambits.index.certify import check_certified, proven
 from streambits.index.hits import Hits, no_hits
 from streambits.index.keys import Keys, Numbers, first
 from streambits.index.queries import (
-    ALL,
     Ranking,
     as_paired_ids,
     as_ranking,
@@ -406,8 +405,7 @@ class HammingIndex:
         -------
         Hits
             Ids and distances, (n, k), nearest first. With `exact` also `reads`, how many rows were
-            read; without it, where codes are certified and all were ranked, also `certain`, which
-            hits are among the true k nearest for certain.
+            read.
         """
         k = as_count(k, "k")
         metric = None if metric is None else as_choice(metric, "metric", METRICS)
@@ -445,11 +443,7 @@ class HammingIndex:
             found = few.ranked(asked, k, metric=metric, candidates=candidates)
             if found is None:
                 return no_hits(count, np.float64)
-            whole = candidates == ALL or not self.bits
-            sure = None
-            if whole and all(query.refinement.certified for query in asked.values()):
-                sure = certain(few, asked, found, metric)
-            return replace(found, ids=held.named(found.ids), certain=sure)
+            return replace(found, ids=held.named(found.ids))
 
     def _check_bits(self) -> None:
         if not self.bits:

@@ -16,8 +16,7 @@ class Hits:
 
     ids: (queries, k) int64 or texts, or (hits,) for one query of `within`; distances: the same,
     int32 numbers of bits, or float64 where queries are real-valued, weighted or ranked again;
-    reads: (queries,) raw rows that were read to prove the hits exact; certain: (queries, k) which
-    hits are proven to be among the true k nearest, where codes are certified and all were ranked.
+    reads: (queries,) raw rows that were read to prove the hits exact.
 
     >>> hits = Hits(np.array([[7, 3]]), np.array([[0, 2]], np.int32))
     >>> hits
@@ -29,7 +28,6 @@ class Hits:
     ids: Ids
     distances: NDArray[Any]
     reads: NDArray[np.int64] | None = None
-    certain: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

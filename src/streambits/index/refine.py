@@ -29,17 +29,14 @@ from streambits.kernels.decode import (
     COSINE,
     DIRECTIONS,
     EUCLIDEAN,
-    HIGH,
     INNER,
     LANES,
     METRICS,
-    NEAR,
     Decoder,
     RefinedCodes,
     Screen,
     Sources,
     Target,
-    measured_at,
     nearest_decoded,
 )
 from streambits.kernels.scan import prefixes
@@ -48,24 +45,19 @@ from streambits.model.refinement import Refinement
 
 SHARE = 1 << 11  # codes that a thread should decode for the start of it to pay
 PRODUCT_SHARE = 1 << 15  # the same of codes without bits, which are looked up
-EPS = float(np.finfo(np.float64).eps)
-SINGLE = float(np.finfo(np.float32).eps)
-PER_QUERY = ("shift", "along", "squares", "dots", "lengths", "noise", "screened")
+PER_QUERY = ("shift", "along", "squares", "dots", "lengths", "screened")
 TOP = (1 << 16) - 1  # of numbers of 16 bits
 SHIFTS = np.array([0, 16, 32, 48], np.uint64)  # of four of them in a word
 Rows = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
-def target_of(query: RowQuery, metric: str, side: int = NEAR) -> Target:
-    """The queries in the coordinates of decoded rows, each by itself: batches leave no trace.
-
-    side: NEAR to rank by distances, LOW or HIGH by what they are at least or at most.
-    """
+def target_of(query: RowQuery, metric: str) -> Target:
+    """The queries in the coordinates of decoded rows, each by itself: batches leave no trace."""
     (basis, origin), rows = query.refinement.coordinates, query.rows
     columns, reach = basis.shape[1], query.refinement.length
     kind, shape = METRICS.index(metric), (len(rows), -(-columns // LANES) * LANES)
-    if reach and side == NEAR:
+    if reach:
         kind = {EUCLIDEAN: CHORD, INNER: ALONG}.get(kind, kind)
     by_angle = kind in (COSINE, CHORD, ALONG)
     shift, along = np.zeros(shape), np.zeros(shape)
@@ -85,43 +77,8 @@ def target_of(query: RowQuery, metric: str, side: int = NEAR) -> Target:
                 shift[i, :columns] = centre if by_angle else 0.0
                 squares[i], dots[i] = rest @ rest, row @ (rest if by_angle else origin)
     screen = _screen(query.refinement)
-    noise, radii = np.zeros(len(rows)), np.zeros(CENTRES)
-    if side != NEAR:
-        noise, radii = _noise(query, lengths, kind)
-    return Target(
-        *(kind, side, reach, shift, along, squares, dots, lengths, noise, radii),
-        2 * _unit(query),
-        screen.start(shift[:, :columns]),
-        screen.doubt,
-    )
-
-
-def _noise(query: RowQuery, lengths: Rows, kind: int) -> tuple[Rows, Rows]:
-    """What rounding does to distances at most, and errors that the last byte stands for, with it.
-
-    A sum of d products errs by about sqrt(d) units of the lengths that are multiplied; decoded rows
-    are sums of rows whose lengths add up to `reach`. Rows that were encoded in single precision
-    differ from those in double precision by half a unit.
-    """
-    decoder, origin = query.refinement.decoder, query.refinement.coordinates.origin
-    unit = _unit(query)
-    centres = query.refinement.quantiser.centres
-    reach = float(np.sqrt(origin @ origin))
-    reach += float(np.sqrt(np.square(decoder.signs).sum(axis=2)).max(axis=1, initial=0).sum())
-    reach += float(np.sqrt(np.square(centres).max(axis=1, initial=0).sum()))
-    noise = {
-        EUCLIDEAN: unit * (lengths + reach),
-        INNER: unit * lengths * reach,
-        COSINE: np.full(len(lengths), unit * reach),
-    }[kind]
-    radii = np.append(query.refinement.radii, np.inf)
-    return noise, radii + unit * (reach + radii)
-
-
-def _unit(query: RowQuery) -> float:
-    """The rounding error of a decoded row, in relation to the lengths that add up to it."""
-    double = 32 * EPS * float(np.sqrt(query.rows.shape[1]))
-    return double + SINGLE if query.single else double
+    own = (kind, reach, shift, along, squares, dots, lengths)
+    return Target(*own, screen.start(shift[:, :columns]), screen.doubt)
 
 
 class _Screening(NamedTuple):
@@ -202,13 +159,10 @@ def rank(
     else:
         sources = _candidates(segments, query.find, count)
         total = count
-    if target.side == NEAR:
-        sources = [
-            some
-            if s.there is None
-            else s.there.narrowed(query.refinement, target, min(k, total), some)
-            for s, some in zip(segments, sources, strict=True)
-        ]
+    sources = [
+        some if s.there is None else s.there.narrowed(query.refinement, target, min(k, total), some)
+        for s, some in zip(segments, sources, strict=True)
+    ]
     found = [
         _ranked(segment, query.refinement, target, min(k, total), some)
         for segment, some in zip(segments, sources, strict=True)
@@ -238,12 +192,6 @@ def _candidates(segments: Sequence[Segment], find: Query, count: int) -> list[So
         Sources(places, own, False, 0, places.shape[1])
         for (places, _), own in zip(found, counts, strict=True)
     ]
-
-
-def highest(segment: Segment, query: RowQuery, places: Places, metric: str) -> Rows:
-    """What the distances of places (queries, any) of a segment are at most, (queries, any)."""
-    codes = _codes(segment, query.refinement)
-    return np.asarray(measured_at(codes, target_of(query, metric, HIGH), places))
 
 
 def _codes(segment: Segment, refinement: Refinement) -> RefinedCodes:

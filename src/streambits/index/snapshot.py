@@ -11,11 +11,10 @@ from streambits.errors import InputError
 from streambits.index.hits import Hits, interpolated, merge_nearest, merge_within, no_hits, scaled
 from streambits.index.keys import Keys, Numbers, clashing, first
 from streambits.index.queries import Query, RowQuery
-from streambits.index.refine import highest, rank, target_of
+from streambits.index.refine import rank, target_of
 from streambits.index.scan import Limits, scan_tasks
 from streambits.index.segment import Segment
 from streambits.index.store import Contents, Places, Store
-from streambits.kernels.decode import NEAR
 from streambits.model.codes import Codes
 
 RATIO = 8  # a segment is at least this many times larger than the next
@@ -243,12 +242,10 @@ class Snapshot:
         *,
         metric: str = "euclidean",
         candidates: int | str | None = None,
-        side: int = NEAR,
     ) -> Hits | None:
         """The k nearest of every query by what codes decode to; None where there are no codes.
 
-        candidates: how many of each epoch are ranked, "all", or None for a share of its codes;
-        side: NEAR to rank by distances, LOW by what they are at least.
+        candidates: how many of each epoch are ranked, "all", or None for a share of its codes.
         """
         counts = {
             epoch: _count(candidates, k, sum(map(len, segments)))
@@ -262,24 +259,13 @@ class Snapshot:
         for some in (slice(i, i + step) for i in range(0, size, step)):
             queries = {epoch: asked[epoch].some(some) for epoch in counts}
             hits = [
-                rank(segments, query, target_of(query, metric, side), k, count=counts[epoch])
+                rank(segments, query, target_of(query, metric), k, count=counts[epoch])
                 for epoch, segments in self._epochs.items()
                 for query in [queries[epoch]]
             ]
             found.append(merge_nearest(hits, k))
         ids, distances = [hits.ids for hits in found], [hits.distances for hits in found]
         return Hits(np.concatenate(ids), np.concatenate(distances))
-
-    def highest(self, asked: RowQueries, ids: Numbers, metric: str) -> NDArray[np.float64]:
-        """What the distances of ids (queries, any), which are here, are at most."""
-        found = np.full(ids.shape, np.inf)
-        for epoch, segments in self._epochs.items():
-            for segment, which, places in _located(segments, ids.ravel()):
-                here = np.zeros(ids.size, np.int64)
-                here[which] = places
-                bounds = highest(segment, asked[epoch], here.reshape(ids.shape), metric)
-                found = np.where(which.reshape(ids.shape), bounds, found)
-        return found
 
     def within(self, asked: Queries, radius: int, count: int) -> list[Hits]:
         """For every query, of which there are `count`, all codes within the radius."""

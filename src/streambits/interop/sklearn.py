@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_count, as_seed
+from streambits._arrays import Array, as_count, as_seed, check_not_masked
 from streambits._threads import one_blas_thread
 from streambits.errors import LandmarkWarning, MissingExtraError
 from streambits.features import GaussianAffinity
@@ -169,6 +169,7 @@ class SSBC(_Parameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _checked(self, X: Any, *, first: bool = False) -> Array:
         """Rows by scikit-learn's rules; streambits itself chooses their precision."""
+        check_not_masked(X, "X")
         least = 2 if first and self.landmarks is None else 1
         return validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=least)
 

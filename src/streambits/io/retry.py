@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from streambits._arrays import as_number
 from streambits.errors import UnreachableError
-from streambits.io.urls import without
+from streambits.io.urls import redact
 
 logger = logging.getLogger("streambits")
 FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
@@ -39,7 +39,7 @@ class Retry:
             raise self.unreachable(reason)
         if self._since is None:
             self._since = now
-            text = without(reason, self.secrets)
+            text = redact(reason, self.secrets)
             logger.warning(
                 "%s cannot be reached (%s): trying again for %g s", self.what, text, self.seconds
             )
@@ -58,7 +58,7 @@ class Retry:
     def unreachable(self, reason: object) -> UnreachableError:
         """The error to raise when the server is not waited for any longer."""
         waited = "" if self._since is None else f" for {time.monotonic() - self._since:.0f} s"
-        said = without(reason, self.secrets)
+        said = redact(reason, self.secrets)
         return UnreachableError(
             f"{self.what} cannot be reached{waited} ({said}): what was committed is safe, and the "
             f"same command continues once the server is there"

@@ -111,7 +111,8 @@ def _of_learner(learner: Learner) -> Facts:
     """What it has seen, and what it would do next."""
     sketch = learner.sketch
     energies = spectrum(learner)
-    energy = sketch.weight * sum(energies)
+    energy, certificate = sketch.weight * sum(energies), learner.certificate
+    share = None if certificate is None or not energy else certificate / energy
     return {
         "rows": learner.seen,
         "bits": learner.bits,
@@ -125,8 +126,8 @@ def _of_learner(learner: Learner) -> Facts:
         "half_life": sketch.half_life,
         "whitening": learner.whitening,
         "rotation": learner.rotation,
-        "certificate": learner.certificate,
-        "certificate_relative": learner.certificate / energy if energy else None,
+        "certificate": certificate,
+        "certificate_relative": share,
         "bits_changed": _bits_changed(learner),
         "bytes": learner.nbytes,
         "spectrum": energies,

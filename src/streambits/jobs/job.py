@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from streambits._digests import Digest
 from streambits.epochs.detector import latest
-from streambits.errors import InputError, ReachError, StorageError, StreambitsError
+from streambits.errors import EpochError, InputError, ReachError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
+from streambits.io.codes.convert import check_target, export
 from streambits.io.protocols import Live, Resumable, Sink, Source, Verifiable
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.jobs.progress import Progress, Stop, Watcher, tell
 from streambits.jobs.reader import ReadAhead
@@ -46,7 +47,8 @@ class JobPlan(NamedTuple):
     refine : int
         Their bytes of refinement.
     to : str, optional
-        Where codes go, as `open_sink` reads it. Default: Parquet files in the folder.
+        A database that codes go to, as `open_sink` reads it; or a file that the Parquet files in
+        the folder are converted to when the job has ended, as `export` does.
     keep : tuple of str
         Names of what the source gives as payload, to be kept with the codes.
     skip_bad : bool
@@ -70,10 +72,15 @@ class JobPlan(NamedTuple):
     names: dict[str, str] | None = None
     retry_seconds: float | None = None
 
+    @property
+    def file(self) -> str | None:
+        """The file that codes are converted to."""
+        return None if self.to is None or is_url(self.to) else self.to
+
     def description(self) -> dict[str, Any]:
         """What makes it this job, without secrets."""
-        target = self.to and shown(self.to)
-        sink = {} if self.bits is None else {"sink": target or "codes"}
+        database = redact_url(self.to) if self.to and not self.file else None
+        sink = {} if self.bits is None else {"sink": database or "codes"}
         source = self.source.identity()
         return {"verb": self.verb, "settings": self.settings, "source": source, **sink}
 
@@ -105,14 +112,15 @@ def run_job(
         If the source has changed since it was read, or a row is bad and `skip_bad` is not set.
     """
     if is_url(str(plan.out)):
-        raise InputError(f"--out is {shown(str(plan.out))}, a URL, and it must be a folder")
+        raise InputError(f"--out is {redact_url(str(plan.out))}, a URL, and it must be a folder")
     with JobFolder(plan.out, plan.description(), plan.names) as folder:
         sink = None
+        if plan.file is not None:
+            _check_file(plan.file, plan, begun=folder.checkpoint() is not None)
         if plan.bits is not None:
-            target = plan.to or f"parquet:{folder.codes}"
             model = plan.settings.get("model")  # its digest, where there is one before the job
             sink = open_sink(
-                target,
+                folder.codes if plan.to is None or plan.file else plan.to,
                 plan.bits,
                 refine=plan.refine,
                 keep=plan.keep,
@@ -121,7 +129,26 @@ def run_job(
             )
         rejects = Rejects(folder.rejects_file, skip=plan.skip_bad)
         job = Job(plan.source, plan.work, sink, rejects, folder, pace=pace, watchers=watchers)
-        return job.run()
+        end = job.run()
+        if plan.file is not None and not end.stopped:
+            _convert(folder.codes, plan.file)
+        return end
+
+
+def _check_file(file: str, plan: JobPlan, *, begun: bool) -> None:
+    """Refuse a file that cannot hold the codes, or that was there before the job."""
+    check_target(file, refine=plan.refine, keep=plan.keep)
+    if not begun and Path(file).exists():
+        raise StorageError(f"{file} exists already: choose another file, or remove it")
+
+
+def _convert(codes: Path, file: str) -> None:
+    try:
+        export(codes, file)
+    except (EpochError, InputError, StorageError) as error:
+        raise type(error)(
+            f"{error}; all codes are in {codes}, and streambits index converts them"
+        ) from error
 
 
 class Job:

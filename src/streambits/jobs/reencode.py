@@ -133,7 +133,7 @@ def write_reencoded(index: HammingIndex, made: Reencoded, out: Path) -> None:
     """Write codes and model to a new folder, which appears whole or not at all."""
     with _new_folder(out) as path:
         folder = JobFolder(path)
-        sink = open_sink(f"parquet:{folder.codes}", index.bits, refine=index.refine or 0)
+        sink = open_sink(folder.codes, index.bits, refine=index.refine or 0)
         for ids, codes in index.items():
             sink.write(ids, codes)
         sink.close()

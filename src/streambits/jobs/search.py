@@ -64,8 +64,6 @@ class Answer(NamedTuple):
     distances : list of float
         Sums of the values whose bits differ, or numbers of bits; estimates of Euclidean distances;
         or distances from what codes decode to.
-    certain : list of bool, optional
-        Which answers are proven to be among the true ones.
     reads : int, optional
         Raw rows that were read to prove all of them.
     """
@@ -73,7 +71,6 @@ class Answer(NamedTuple):
     query: int
     ids: list[int]
     distances: list[float]
-    certain: list[bool] | None = None
     reads: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -136,7 +133,7 @@ def _waiting(codes: str | Path) -> "WaitingRows | None":
 def _opened(codes: str | Path, model: str | Path | None) -> "Searcher | WaitingRows":
     found = open_model_of(codes, model)
     newest = found.coder
-    bytes_only = code_format(codes) in ("faiss", "packed", "jsonl", "npy")
+    bytes_only = code_format(codes) in ("faiss", "jsonl", "npy")
     bits = newest.bits if bytes_only else None
     job = code_format(codes) == "job" and found.commit is not None
     committed = found.commit.sink if job and found.commit else None
@@ -420,17 +417,15 @@ def _has_rows(batch: RowBatch) -> bool:
 def _split(hits: Hits) -> list[Hits]:
     """The hits of each query."""
     count = len(hits)
-    certain = [None] * count if hits.certain is None else hits.certain
     reads = [None] * count if hits.reads is None else hits.reads
-    return [Hits(*each) for each in zip(hits.ids, hits.distances, reads, certain, strict=True)]
+    return [Hits(*each) for each in zip(hits.ids, hits.distances, reads, strict=True)]
 
 
 def _answers(queries: Ids, found: list[Hits]) -> Iterator[Answer]:
     """Hits as plain values."""
     for query, hits in zip(queries.tolist(), found, strict=True):
-        certain = None if hits.certain is None else hits.certain.tolist()
         reads = None if hits.reads is None else int(hits.reads)
-        yield Answer(query, hits.ids.tolist(), hits.distances.tolist(), certain, reads)
+        yield Answer(query, hits.ids.tolist(), hits.distances.tolist(), reads)
 
 
 def answers_of(queries: Ids, hits: Hits) -> Iterator[Answer]:

@@ -31,7 +31,6 @@ CHUNK = 256  # places that are measured together: their memory is waited for tog
 LANES = 8  # sums side by side
 DIRECTIONS = 16  # of a screen
 ONE, FOUR, HALF, WORD = np.uint64(1), np.uint64(4), np.uint64(15), np.uint64(16)  # of half bytes
-NEAR, LOW, HIGH = 0, -1, 1  # a distance, or what it is at least or at most
 SLACK = 1 + 1e-12  # far above the rounding error of a square
 ROUNDED = 1e-12  # far above that of a cosine
 
@@ -81,27 +80,19 @@ class Target(NamedTuple):
     """Queries, and how far they are from what codes decode to.
 
     metric: one of EUCLIDEAN, INNER, COSINE, or CHORD and ALONG, which are EUCLIDEAN and INNER for
-    decoded rows that are brought to the length `reach`, far ones excepted; side: NEAR to measure
-    distances, LOW or HIGH for what the distance of the raw row is at least or at most (not for
-    CHORD and ALONG); shift, along: (queries, columns), see above, filled up with zeros to a
-    multiple of 8; squares, dots: (queries,); lengths: (queries,) of the queries; noise: (queries,)
-    rounding errors of distances, for COSINE in relation to the length of a decoded row; radii:
-    (256,) errors that the last byte of a refinement stands for, rounding included; rounding: what
-    it adds for a far code, in relation to its length; screened: (queries, 16) where queries are in
-    the directions of the screen; doubt: the rounding errors of distances there; both in its unit.
+    decoded rows that are brought to the length `reach`, far ones excepted; shift, along: (queries,
+    columns), see above, filled up with zeros to a multiple of 8; squares, dots: (queries,);
+    lengths: (queries,) of the queries; screened: (queries, 16) where queries are in the directions
+    of the screen; doubt: the rounding errors of distances there; both in its unit.
     """
 
     metric: int
-    side: int
     reach: float
     shift: Any
     along: Any
     squares: Any
     dots: Any
     lengths: Any
-    noise: Any
-    radii: Any
-    rounding: float
     screened: Any
     doubt: float
 
@@ -113,16 +104,12 @@ class OneTarget(NamedTuple):
     """
 
     metric: int
-    side: int
     reach: float
     shift: Any
     along: Any
     square: Any
     dot: Any
     length: Any
-    noise: Any
-    radii: Any
-    rounding: Any
     screened: Any
     doubt: Any
     square_table: Any
@@ -133,7 +120,7 @@ class OneTarget(NamedTuple):
 class Memory(NamedTuple):
     """For a chunk: places, words and bytes of codes, squares and dots; decoded: for one row.
 
-    extra: rounding errors of far codes, 0 for all others.
+    far: which are far codes.
     """
 
     places: Any
@@ -141,7 +128,7 @@ class Memory(NamedTuple):
     codes: Any
     squares: Any
     dots: Any
-    extra: Any
+    far: Any
     decoded: Any
 
 
@@ -167,7 +154,7 @@ def _memory(codes: Any) -> Any:
         np.empty((CHUNK, len(codes.decoder.starts) - 1), np.uint8),
         np.zeros(CHUNK),
         np.zeros(CHUNK),
-        np.zeros(CHUNK),
+        np.zeros(CHUNK, np.bool_),
         np.zeros(columns),
     )
 
@@ -196,16 +183,12 @@ def _one(codes: Any, target: Any, q: int) -> Any:
                 half_dots[h, value] += along[j] * decoder.signs[h, value, j]
     return OneTarget(
         target.metric,
-        target.side,
         target.reach,
         shift,
         along,
         target.squares[q],
         target.dots[q],
         target.lengths[q],
-        target.noise[q],
-        target.radii,
-        target.rounding,
         target.screened[q],
         target.doubt,
         squares,
@@ -272,10 +255,7 @@ def _dot(left: Any, right: Any) -> Any:
 
 @compiled
 def _measure_far(code: Any, i: int, codes: Any, one: Any, memory: Any) -> None:
-    """Square and dot of a code of components, as number i of the memory.
-
-    It may be far longer than all others, and rounding errors are in relation to that.
-    """
+    """Square and dot of a code of components, as number i of the memory."""
     far, out = codes.decoder.far, memory.decoded
     found = np.empty(len(far.axes))
     far_components(code, far, found)
@@ -284,9 +264,9 @@ def _measure_far(code: Any, i: int, codes: Any, one: Any, memory: Any) -> None:
     for c in range(len(found)):
         for j in range(len(far.centre)):
             out[j] += found[c] * far.axes[c, j]
-    memory.extra[i] = one.rounding * math.sqrt(_dot(out, out))
     for j in range(len(far.centre)):
         out[j] += one.shift[j]
+    memory.far[i] = True
     memory.squares[i], memory.dots[i] = _dot(out, out), _dot(out, one.along)
 
 
@@ -367,15 +347,11 @@ def _cut(square: float, doubt: float, unit: float, reach: float) -> Any:
 @compiled
 def _rule_out(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
     """Keep the places of the memory that can be nearer than `top`: how many."""
-    places, words, own, refinement = memory.places, memory.words, memory.codes, codes.refinement
-    square, doubt, unit, radii = one.square, one.doubt, codes.screen.unit, one.radii
-    kept, cut, last = 0, _cut(square, doubt, unit, top), refinement.shape[1] - 1
+    places, words, own = memory.places, memory.words, memory.codes
+    kept, cut = 0, _cut(one.square, one.doubt, codes.screen.unit, top)
     some_far = len(codes.decoder.far.axes) > 0  # which the screen does not know
     _screen(codes, one, count, memory)
     for i in range(count):
-        if one.side != NEAR:
-            reach = top + radii[refinement[places[i], last]] + one.noise
-            cut = _cut(square, doubt, unit, reach)
         if memory.squares[i] <= cut or (some_far and own[i, 0] == FAR):
             places[kept] = places[i]
             for w in range(words.shape[1]):
@@ -392,7 +368,7 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
     Those that cannot be nearer than `top` may be left out: gives how many stay.
     """
-    memory.extra[:] = 0.0
+    memory.far[:] = False
     if len(codes.words) == 0 or one.metric == INNER:
         places, halves = memory.places[:count], one.half_table
         if one.metric == EUCLIDEAN:
@@ -416,9 +392,9 @@ def _measure(codes: Any, one: Any, count: int, top: float, memory: Any) -> Any:
 
 @compiled
 def _distances(one: Any, count: int, memory: Any) -> None:
-    """Distances by the metric in the place of squares; for COSINE, lengths in that of dots."""
+    """Distances by the metric, in the place of squares."""
     squares, dots, square, dot, own = memory.squares, memory.dots, one.square, one.dot, one.length
-    metric, extra = one.metric, memory.extra
+    metric, far = one.metric, memory.far
     if one.metric == EUCLIDEAN:
         for i in range(count):
             squares[i] = math.sqrt(squares[i] + square)
@@ -431,59 +407,13 @@ def _distances(one: Any, count: int, memory: Any) -> None:
             if length > 0.0 and own > 0.0:
                 cosine = (dots[i] + dot) / (length * own)
             angle = min(max(1.0 - cosine, 0.0), 2.0)
-            reach = length if extra[i] > 0.0 else one.reach
+            reach = length if far[i] else one.reach
             if metric == CHORD:
                 squares[i] = math.sqrt((own - reach) ** 2 + 2 * own * reach * angle)
             elif metric == ALONG:
                 squares[i] = own * reach * (angle - 1.0)
             else:
-                squares[i], dots[i] = angle, length
-
-
-@compiled
-def _cosine_bound(side: int, noise: float, distance: float, length: float, radius: float) -> Any:
-    """The angle of a row from the query is that of the decoded row, more or less asin(r / length).
-
-    Where the error may be as long as the decoded row, the row may point anywhere.
-    """
-    if radius >= length:
-        return 1.0 + side
-    noise /= length
-    angle = math.acos(min(max(1.0 - distance - side * noise, -1.0), 1.0))
-    angle += side * math.asin(radius / length)
-    return 1.0 - math.cos(min(max(angle, 0.0), math.pi)) + side * noise
-
-
-@compiled
-def _bounds(codes: Any, one: Any, count: int, memory: Any) -> None:
-    """What the distances of raw rows are at least (LOW) or at most (HIGH), in place of distances.
-
-    The distance from a query of zeros, by INNER and COSINE, has no error.
-    """
-    places, values, lengths, refinement = (
-        memory.places,
-        memory.squares,
-        memory.dots,
-        codes.refinement,
-    )
-    side, noise, last = one.side, one.noise, codes.refinement.shape[1] - 1
-    factor = one.length if one.metric == INNER else 1.0
-    if one.metric != EUCLIDEAN and one.length == 0.0:
-        return
-    for i in range(count):
-        radius = one.radii[refinement[places[i], last]] + memory.extra[i]
-        if one.metric == COSINE:
-            values[i] = _cosine_bound(side, noise, values[i], lengths[i], radius)
-        else:
-            values[i] += side * (radius * factor + noise)
-
-
-@compiled
-def _values(codes: Any, one: Any, count: int, memory: Any) -> None:
-    """Distances, or bounds of them, in the place of squares."""
-    _distances(one, count, memory)
-    if one.side != NEAR:
-        _bounds(codes, one, count, memory)
+                squares[i] = angle
 
 
 @compiled
@@ -502,7 +432,7 @@ def _least_cosine(one: Any, top: float) -> Any:
 def _any_near(one: Any, count: int, top: float, memory: Any) -> Any:
     """Whether any may be at a distance up to `top`; roots of the others are not needed."""
     squares, dots, square, dot, near = memory.squares, memory.dots, one.square, one.dot, False
-    if one.metric == INNER or one.side != NEAR:
+    if one.metric == INNER:
         return True
     if one.metric == EUCLIDEAN:
         roof = top * top * SLACK - square
@@ -514,10 +444,10 @@ def _any_near(one: Any, count: int, top: float, memory: Any) -> Any:
     least = _least_cosine(one, top) * one.length
     if not least > 0.0:
         return True
-    extra, floor = memory.extra, least * least
+    far, floor = memory.far, least * least
     for i in range(count):
         product = dots[i] + dot
-        near |= extra[i] > 0.0
+        near |= far[i]
         near |= (product > 0.0) & (product * product >= floor * (squares[i] + square))
     return near
 
@@ -541,7 +471,7 @@ def _fill(codes: Any, q: int, sources: Any, at: int, memory: Any) -> Any:
 
 @compiled
 def nearest_decoded(codes: Any, target: Any, k: int, sources: Any) -> Any:
-    """The k nearest of every query, in no order: places, and distances or bounds of them.
+    """The k nearest of every query, in no order: places and distances.
 
     codes: RefinedCodes; target: Target; sources: Sources. Where there are fewer than k, the rest is
     nowhere, at infinity.
@@ -555,23 +485,8 @@ def nearest_decoded(codes: Any, target: Any, k: int, sources: Any) -> Any:
             count = _measure(codes, one, count, heap.distances[0], memory)
             if not _any_near(one, count, heap.distances[0], memory):
                 continue
-            _values(codes, one, count, memory)
+            _distances(one, count, memory)
             for i in range(count):
                 if (memory.squares[i], memory.places[i]) < (heap.distances[0], heap.places[0]):
                     enter(heap, memory.squares[i], memory.places[i])
     return places, distances
-
-
-@compiled
-def measured_at(codes: Any, target: Any, places: Any) -> Any:
-    """Distances of places (queries, any), or bounds of them, (queries, any)."""
-    memory, found = _memory(codes), np.empty(places.shape)
-    for q in range(len(places)):
-        one = _one(codes, target, q)
-        for low in range(0, places.shape[1], CHUNK):
-            count = min(CHUNK, places.shape[1] - low)
-            memory.places[:count] = places[q, low : low + count]
-            _measure(codes, one, count, np.inf, memory)
-            _values(codes, one, count, memory)
-            found[q, low : low + count] = memory.squares[:count]
-    return found

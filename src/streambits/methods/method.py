@@ -2,8 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,26 +25,29 @@ class Method:
 
     Parameters
     ----------
+    name : str
+        What it is called.
     build : callable
         The function of the method: (landmarks or sample, bits, settings) to a learner.
-    streams : bool, default True
-        Whether rows of the stream change it; shards that have seen different rows then merge.
     limit : {"columns", "landmarks", ""}
         What bounds the number of bits; empty where any number is possible.
-    distance : {"hamming", "product", "spherical"}
-        How its codes are meant to be compared.
     signs : bool, default True
         Whether its codes have sign bits.
-    most_rows : int, optional
-        Where every row must be a landmark, the number of rows that is possible in reasonable time.
+    preset : mapping, default {}
+        Arguments of the function that this method fixes: they are not settings of it.
     """
 
+    name: str
     build: Callable[..., Learner]
-    streams: bool = True
     limit: str = ""
-    distance: str = "hamming"
     signs: bool = True
-    most_rows: int | None = None
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, inspect.Parameter]:
+        """The settings that the method accepts, by name."""
+        parameters = list(inspect.signature(self.build).parameters.items())[2:]
+        return {name: one for name, one in parameters if name not in self.preset}
 
     def __call__(
         self, landmarks: Array, bits: int = BITS, *, metric: str = EUCLIDEAN, **settings: Any
@@ -73,19 +76,16 @@ class Method:
             If the method does not have such a setting, or "inner" is asked of codes that do not
             decode.
         """
-        known = list(inspect.signature(self.build).parameters)[2:]
         for name in settings:
-            if name not in known:
-                forgets = "; it learns nothing from the stream" if not self.streams else ""
+            if name not in self.settings:
                 raise InputError(
-                    f"{self.build.__name__} has no setting {name!r}{forgets}: "
-                    f"it takes {', '.join(known)}"
+                    f"{self.name} has no setting {name!r}: it takes {', '.join(self.settings)}"
                 )
         if as_choice(metric, "metric", METRICS) == COSINE:
             landmarks = unit_rows(as_rows(landmarks))
             if "reference" in settings:
                 settings["reference"] = unit_rows(as_rows(settings["reference"]))
-        learner = self.build(landmarks, bits if self.signs else 0, **settings)
+        learner = self.build(landmarks, bits if self.signs else 0, **self.preset, **settings)
         if metric == INNER and not learner.refine:
             raise InputError(
                 "metric is 'inner', and sign bits alone do not tell how long rows are: set "
@@ -98,22 +98,20 @@ class Method:
         learner.metric = metric
         return learner
 
-    def refusal(self, bits: int, *, landmarks: int, columns: int, rows: int = 0) -> str:
+    def refusal(self, bits: int, *, landmarks: int, columns: int) -> str:
         """Say why the method does not have codes of this length.
 
         Parameters
         ----------
         bits : int
-        landmarks, columns, rows : int
-            Numbers of landmarks, of columns and of rows of the data.
+        landmarks, columns : int
+            Numbers of landmarks and of columns of the data.
 
         Returns
         -------
         str
             The reason; empty if the codes are possible.
         """
-        if self.most_rows is not None and rows > self.most_rows:
-            return f"at most {self.most_rows} rows: every one is a landmark, and there are {rows}"
         most = {"columns": columns, "landmarks": landmarks}.get(self.limit, MOST_BITS)
         return f"at most {most} bits: one per {self.limit[:-1]}" if bits > most else ""
 

@@ -5,16 +5,14 @@ adapter and something that `tune` may vary; the method accepts it as an argument
 So a new setting is two edits: the method, and a line here.
 """
 
-import inspect
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import Array, as_choice, as_rows, to_numpy
+from streambits._arrays import Array, as_choice, as_rows, is_rows, to_numpy
 from streambits.errors import InputError
 from streambits.features import centres, nearest
 from streambits.methods import METHODS, Method
@@ -28,12 +26,13 @@ from streambits.model.rotations import ROTATIONS
 from streambits.model.sampling import reservoir
 from streambits.sketches import PRECISIONS
 
-LEARNED: dict[str, Method] = {
-    name: method
-    for name, method in METHODS.items()
-    if method.streams and name != "semi_supervised"  # which needs labels
-}
 AUTO = "auto"
+REPLACED = {  # methods of version 0.2 that are in paper/methods now, and what to use instead
+    "rff_fd": "ssbc",
+    "osh": "linear",
+    "frosh": "linear",
+    "unifdiag": "linear with the rotation 'uniform'",
+}
 LANDMARKS_BY = ("uniform", "centres")
 SHARE = 10  # first rows for each landmark that is drawn from them
 logger = logging.getLogger("streambits")
@@ -74,15 +73,14 @@ class MethodSettings:
     whitening: float | None = _setting(
         None,
         "How much strong directions are damped, from 0 (not at all) to 1. The default is 0.5 for "
-        "ssbc and rff_fd and 0 for linear; with --refine 0.75 and 0.25.",
+        "ssbc and 0 for linear; with --refine 0.75 and 0.25.",
         least=0,
         most=1,
     )
     rotation: str | None = _setting(
         None,
         "How directions are rotated before they become bits: none, random, itq (towards the "
-        "corners), or uniform (equal variances). The default is itq for ssbc, rff_fd and linear, "
-        "and random for osh and frosh.",
+        "corners), or uniform (equal variances). The default is itq.",
         choices=tuple(ROTATIONS),
     )
     epsilon: float | None = _setting(
@@ -124,7 +122,7 @@ class Settings(MethodSettings):
     bits : int, default 64
         Length of the codes.
     method : str, default "auto"
-        One of `LEARNED`, or "auto": `ssbc` or `linear`, whichever finds more true neighbours among
+        One of `METHODS`, or "auto": `ssbc` or `linear`, whichever finds more true neighbours among
         the first rows (`choose_features`); `ssbc` where a setting is set that only it has.
     n_landmarks : int, default 500
         Number of landmarks, drawn from the first 10 times as many rows.
@@ -157,7 +155,7 @@ class Settings(MethodSettings):
         AUTO,
         "The method by which codes are learned. auto: ssbc or linear, whichever finds more true "
         "neighbours among the first rows.",
-        choices=(AUTO, *LEARNED),
+        choices=(AUTO, *METHODS),
     )
     n_landmarks: int = _setting(
         500,
@@ -205,8 +203,8 @@ class Settings(MethodSettings):
     @property
     def refinement_bytes(self) -> int:
         """Bytes of a code beside its sign bits, that of the error included."""
-        own = inspect.signature(self._method().build).parameters["refine"].default
-        return int(own if self.refine is None else self.refine) + bool(self.certified)
+        default = self._method().settings["refine"].default
+        return int(default if self.refine is None else self.refine) + bool(self.certified)
 
     def resolved(self, rows: list[NDArray[Any]]) -> "Settings":
         """Return the same settings with a method in place of "auto", by the first rows."""
@@ -249,7 +247,7 @@ class Settings(MethodSettings):
                 f"bits is {bits}, and {self.method} has {refusal}; ask for fewer, or for more "
                 f"landmarks"
             )
-        parameters = self._parameters()
+        parameters = method.settings
         own = {name: p.default for name, p in parameters.items() if name in self._unset()}
         if "epochs" not in parameters and self.epochs == "never":
             own["epochs"] = None
@@ -257,25 +255,26 @@ class Settings(MethodSettings):
         replace(filled, bits=1).learner([np.eye(2)[: self.n_landmarks]])
         return filled
 
-    def learner(self, rows: list[NDArray[Any]]) -> Learner:
+    def learner(self, rows: Array | list[Array]) -> Learner:
         """Build a learner with landmarks from the first rows of a stream.
 
         Parameters
         ----------
-        rows : list of arrays of shape (n, d)
+        rows : array of shape (n, d), or list of such arrays
             Best `gathered` rows together; all of them are landmarks if they are few.
 
         Returns
         -------
         Learner
         """
+        rows = [rows] if is_rows(rows) else list(rows)
         if self.metric == COSINE:
             rows = [to_numpy(unit_rows(as_rows(some))) for some in rows]
         settings, more = self.resolved(rows), {}
         if self.landmarks_by == "centres" and self.epochs != "never":
             later = np.concatenate(rows)[SHARE * self.n_landmarks :]
             more["reference"] = later if len(later) >= REFERENCE else np.concatenate(rows)
-        elif "reference" in settings._parameters():
+        elif "reference" in settings._method().settings:
             more["reference"] = np.concatenate(rows)
         return settings.build(settings._landmarks(rows), **more)
 
@@ -327,13 +326,15 @@ class Settings(MethodSettings):
     def _unset(self) -> set[str]:
         return {f.name for f in fields(MethodSettings)} - self.arguments().keys()
 
-    def _parameters(self) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(self._method().build).parameters
-
     def _method(self) -> Method:
         """The method; of "auto" the one that it is without a reason for another."""
-        name = as_choice(self.method, "method", (AUTO, *LEARNED))
-        return LEARNED["ssbc" if name == AUTO else name]
+        if self.method in REPLACED:
+            raise InputError(
+                f"method {self.method!r} is not in streambits since version 0.3, but in "
+                f"paper/methods of its repository: use {REPLACED[self.method]}"
+            )
+        name = as_choice(self.method, "method", (AUTO, *METHODS))
+        return METHODS["ssbc" if name == AUTO else name]
 
     def _landmarks(self, rows: list[NDArray[Any]]) -> Array:
         count = min(self.n_landmarks, sum(map(len, rows)))

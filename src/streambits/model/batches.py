@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import NO_IDS, Array, IdPlaces, Ids, as_ids, concat_ids
+from streambits._arrays import NO_IDS, Array, IdPlaces, Ids, as_ids, concat_ids, is_rows
 from streambits.errors import InputError
 from streambits.model.codes import Codes
 
@@ -128,8 +128,8 @@ def batches(stream: Iterable[Any]) -> Iterator[RowBatch]:
     Parameters
     ----------
     stream : iterable
-        Row arrays of shape (n, d), pairs (ids, rows), or row batches. Rows without ids are
-        counted from 0.
+        Row arrays of shape (n, d), pairs (ids, rows), or row batches; or one array of all rows.
+        Rows without ids are counted from 0.
 
     Yields
     ------
@@ -141,7 +141,7 @@ def batches(stream: Iterable[Any]) -> Iterator[RowBatch]:
         If a batch does not have one id per row.
     """
     counted = 0
-    for item in stream:
+    for item in [stream] if is_rows(stream) else stream:
         if isinstance(item, RowBatch):
             batch = item
         elif isinstance(item, tuple):

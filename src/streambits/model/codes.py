@@ -119,6 +119,12 @@ class Codes:
         refinement = frozen(np.concatenate(refinements)) if refinements else None
         return cls(frozen(packed), parts[0].bits, parts[0].epoch, refinement)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The bits, as `unpack` gives them, for NumPy."""
+        if copy is False:
+            raise ValueError("bits are packed, so an array of them is a copy")
+        return self.unpack().astype(dtype or np.bool_, copy=False)
+
     def unpack(self) -> NDArray[np.bool_]:
         """Return the bits as truth values (n, bits)."""
         bits = np.unpackbits(self.packed, axis=1, count=self.bits, bitorder="little")

@@ -1,6 +1,7 @@
 """Learner: the mutable model. It sees each row once and produces frozen coders."""
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -423,9 +424,13 @@ class Learner:
         return self._sketch.seen + self._blocks.size * len(self._full) + self._blocks.waiting
 
     @property
-    def certificate(self) -> float:
-        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far."""
-        return self.sketch.certificate
+    def certificate(self) -> float | None:
+        """Delta with ||A'A - B'B|| <= Delta, for the feature rows A and the sketch B so far.
+
+        None where nothing is proven: the sketch does not learn, or has sampled rows.
+        """
+        sketch = self.sketch
+        return sketch.certificate if sketch.learns and math.isfinite(sketch.certificate) else None
 
     @property
     def nbytes(self) -> int:

@@ -174,21 +174,27 @@ class Refinement:
 
     @cached
     def coordinates(self) -> Coordinates:
-        """The axes of the quantiser, and more where bits lead out of them."""
-        axes, told = self.quantiser.axes, self.tables.reshape(-1, len(self.offset))
+        """The axes of the quantiser, and more where bits lead out of them.
+
+        A search needs them first, where threads of BLAS would wait for each other on a busy
+        machine: with one, they take the same time everywhere.
+        """
+        axes, parts = self.quantiser.axes, self.tables.reshape(-1, len(self.offset))
         if self.far is not None:
-            told = np.concatenate([told, self.far.axes, self.far.centre[None] - self._origin])
-        outside = told - (told @ axes) @ axes.T
-        outside -= (outside @ axes) @ axes.T
-        _, sizes, right = np.linalg.svd(outside, full_matrices=False)
-        scale = max(float(_lengths(told).max(initial=0.0)), 1e-300)
+            parts = np.concatenate([parts, self.far.axes, self.far.centre[None] - self._origin])
+        with one_blas_thread():
+            outside = parts - (parts @ axes) @ axes.T
+            outside -= (outside @ axes) @ axes.T
+            _, sizes, right = np.linalg.svd(outside, full_matrices=False)
+        scale = max(float(_lengths(parts).max(initial=0.0)), 1e-300)
         more = right[sizes > 1e-12 * scale].T
         return Coordinates(np.concatenate([axes, more], axis=1), self._origin)
 
     @cached
     def decoder(self) -> Decoder:
         """The same in tables for kernels: decoded rows in `coordinates`."""
-        along = np.ascontiguousarray(self.tables @ self.coordinates.basis)
+        with one_blas_thread():
+            along = np.ascontiguousarray(self.tables @ self.coordinates.basis)
         starts, centres = self.quantiser.starts, self.quantiser.centres
         parts = [centres[i:j].T.ravel() for i, j in pairwise(starts)]
         nothing = np.empty(0)

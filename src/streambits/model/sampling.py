@@ -190,7 +190,7 @@ def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generat
     Parameters
     ----------
     stream : iterable
-        Row arrays, pairs (ids, rows) or row batches, as for `encode_online`.
+        Row arrays, pairs (ids, rows) or row batches, as for `encode_online`; or one array.
     size : int
         Rows to draw.
     seed : int or Generator, default 0
@@ -207,8 +207,8 @@ def reservoir(stream: Iterable[Any], size: int, *, seed: int | np.random.Generat
 
     Examples
     --------
-    >>> reservoir([np.zeros((5, 2)), np.ones((3, 2))], 4).shape
-    (4, 2)
+    >>> reservoir([np.zeros((5, 2)), np.ones((3, 2))], 4).shape, reservoir(np.eye(5), 3).shape
+    ((4, 2), (3, 5))
     """
     sample: Reservoir | None = None
     for batch in batches(stream):

@@ -29,7 +29,7 @@ from streambits.service import panels
 from streambits.service.live import BY, BusyError, Query, Service, UnavailableError
 
 try:
-    from fastapi import FastAPI, Request
+    from fastapi import Depends, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.concurrency import run_in_threadpool
     from starlette.datastructures import QueryParams
@@ -146,6 +146,9 @@ def create_app(
             summary=(endpoint.__doc__ or "").split("\n")[0],
             openapi_extra=about,
             include_in_schema=about is not None,
+            dependencies=[]
+            if about is None
+            else [Depends(_only(IN_QUERY.get((method, path), ())))],
         )
     for kind in KNOWN:
         api.add_exception_handler(kind, _refusal)
@@ -155,6 +158,37 @@ def create_app(
     bearer = {"bearer": {"type": "http", "scheme": "bearer"}}
     document.setdefault("components", {})["securitySchemes"] = bearer
     return Guard(api, hosts=hosts, seconds=ends.limits.seconds, direct=direct)
+
+
+# The query string
+
+RAW_ROWS = ("columns", "ids", "first_id")
+ASKED = ("k", "by", "candidates", "rerank", "exact", "allow")
+IN_QUERY = {  # names in the query string of endpoints; beside a JSON body there are none
+    ("GET", "/v1/rows"): ("id", "text"),
+    ("POST", "/v1/rows"): RAW_ROWS,
+    ("POST", "/v1/encode"): RAW_ROWS,
+    ("POST", "/v1/search"): ("columns", *ASKED),
+}
+
+
+def _only(names: tuple[str, ...]) -> Callable[[Request], Awaitable[None]]:
+    """What refuses a request with other names in its query string."""
+
+    async def check(request: Request) -> None:
+        _check_options(request.query_params, names)
+
+    return check
+
+
+def _check_options(options: QueryParams, names: tuple[str, ...]) -> None:
+    """Refuse names that would be ignored."""
+    other = [name for name in options if name not in names]
+    if other:
+        known = f"it can have {', '.join(names)}" if names else "there is nothing to say there"
+        raise InputError(
+            f"the query string has {other[0][:60]!r}, which is not known here; {known}"
+        )
 
 
 # Errors
@@ -321,6 +355,9 @@ class _Promised:
     def __init__(self, loop: asyncio.AbstractEventLoop, answers: _Answers) -> None:
         self.loop, self._answers = loop, answers
         self.future: asyncio.Future[Hits] = loop.create_future()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        return not self.future.cancelled()
 
     def set_result(self, result: Hits) -> None:
         self._answers.put(self, result)
@@ -502,13 +539,12 @@ class _Endpoints:
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def healthz(self) -> Response:
-        """Whether the process answers."""
-        return _json({"alive": True})
+        """Whether the process works; if not, it must be started again."""
+        return _state("alive", self.service.alive, self.service)
 
     async def readyz(self) -> Response:
         """Whether changes and searches are answered."""
-        ready = self.service.ready
-        return _json({"ready": ready}, 200 if ready else 503)
+        return _state("ready", self.service.ready, self.service)
 
     async def events(self, request: Request) -> Response:
         """Commits, epochs, alarms and trouble of the source, as server-sent events."""
@@ -632,8 +668,9 @@ class _Endpoints:
             return parse(kind, body, _options(request.scope["query_string"]))
         return await run_in_threadpool(parse, kind, body, request.query_params)
 
-    def _rows(self, kind: str, body: bytes, options: bodies.Options) -> bodies.Rows:
+    def _rows(self, kind: str, body: bytes, options: QueryParams) -> bodies.Rows:
         most, width = self.limits.rows, self.service.index.columns
+        _check_options(options, RAW_ROWS if kind == bodies.RAW else ())
         if kind == bodies.RAW:
             return bodies.rows_from_raw(body, options, most, width)
         if kind == bodies.ARROW:
@@ -643,8 +680,8 @@ class _Endpoints:
         ids = None if found.get("ids") is None else bodies.ids_from_json(found["ids"], most)
         return bodies.Rows(rows, ids)
 
-    def _ids(self, kind: str, body: bytes, options: bodies.Options) -> Any:
-        del options
+    def _ids(self, kind: str, body: bytes, options: QueryParams) -> Any:
+        _check_options(options, ())
         most = self.limits.rows
         if kind == bodies.RAW:
             return bodies.ids_from_raw(body, most)
@@ -655,8 +692,10 @@ class _Endpoints:
             raise InputError('name what is to be removed: {"ids": [1, 2]}')
         return bodies.ids_from_json(found["ids"], most)
 
-    def _query(self, kind: str, body: bytes, options: bodies.Options) -> Query:
+    def _query(self, kind: str, body: bytes, options: QueryParams) -> Query:
         most, width = self.limits.rows, self.service.index.columns
+        columns = ("columns",) if kind == bodies.RAW else ()
+        _check_options(options, () if kind == bodies.JSON else (*columns, *ASKED))
         if kind != bodies.JSON:
             read = bodies.rows_from_raw if kind == bodies.RAW else None
             found = read(body, options, most, width) if read else None
@@ -679,9 +718,6 @@ class _Endpoints:
 
     async def _document(self, make: Callable[[], Any]) -> Response:
         return _json(await run_in_threadpool(make))
-
-
-ASKED = ("k", "by", "candidates", "rerank", "exact", "allow")
 
 
 def _query(rows: Any, said: dict[str, Any]) -> Query:
@@ -709,11 +745,11 @@ def _word(name: str, text: str) -> Any:
 
 
 @lru_cache(256)
-def _parsed_options(text: bytes) -> bodies.Options:
+def _parsed_options(text: bytes) -> QueryParams:
     return QueryParams(text)
 
 
-def _options(text: bytes) -> bodies.Options:
+def _options(text: bytes) -> QueryParams:
     """The query string by name; short ones come again and again."""
     return _parsed_options(text) if len(text) < 256 else QueryParams(text)
 
@@ -721,6 +757,12 @@ def _options(text: bytes) -> bodies.Options:
 def _json(value: Any, status: int = 200) -> Response:
     headers = {"Cache-Control": "no-store"}
     return Response(bodies.to_json(value), status, headers, bodies.JSON)
+
+
+def _state(name: str, good: bool, service: Service) -> Response:
+    """Whether the service is alive, or ready; and if not, why."""
+    why = {} if good else {"reason": panels.health(service)[1]}
+    return _json({name: good} | why, 200 if good else 503)
 
 
 def _saved(coder: Any) -> bytes:

@@ -371,8 +371,6 @@ def wants_arrow(accept: str | None) -> bool:
 def hits_as_json(hits: Hits) -> bytes:
     """Ids and distances of each query."""
     found: dict[str, Any] = {"ids": hits.ids.tolist(), "distances": hits.distances.tolist()}
-    if hits.certain is not None:
-        found["certain"] = hits.certain.tolist()
     return to_json(found)
 
 

@@ -130,7 +130,18 @@ class Client:
         sent = body if isinstance(body, bytes) else body.tobytes()
         return int(self._json("DELETE", "/v1/rows", sent, JSON if text else RAW)["removed"])
 
-    def search(self, rows: Array = None, k: int = 10, *, ids: Any = None, **options: Any) -> Hits:
+    def search(
+        self,
+        rows: Array = None,
+        k: int = 10,
+        *,
+        ids: Any = None,
+        by: str | None = None,
+        candidates: int | str | None = None,
+        rerank: int | None = None,
+        exact: bool | None = None,
+        allow: Any = None,
+    ) -> Hits:
         """Find the nearest rows of each query.
 
         Parameters
@@ -140,31 +151,31 @@ class Client:
         k : int, default 10
         ids : array, optional
             Rows of the index to search for, in place of `rows`.
-        **options
-            by ("default", "hamming", "refined" or "true"), candidates, rerank, exact, allow.
+        by : {"default", "hamming", "refined", "true"}, optional
+        candidates, rerank, exact, allow
+            As for `StreamIndex.search`.
 
         Returns
         -------
         Hits
         """
+        if (rows is None) == (ids is None):
+            raise InputError("pass rows to search for, or the ids of rows of the index")
+        options: dict[str, Any] = {"k": k, "by": by, "candidates": candidates, "rerank": rerank}
         options = {name: value for name, value in options.items() if value is not None}
-        if rows is not None and "allow" not in options:
+        options |= {"exact": True} if exact else {}
+        if rows is not None and allow is None:
             values = np.ascontiguousarray(to_numpy(as_rows(rows, name="queries")), "<f4")
-            words = {
-                n: str(v).lower() if v is True or v is False else v for n, v in options.items()
-            }
-            query = urlencode({"columns": values.shape[1], "k": k, **words})
-            found = self._json("POST", f"/v1/search?{query}", values.tobytes(), RAW)
+            query = urlencode({"columns": values.shape[1], **options}).replace("True", "true")
+            answer = self._json("POST", f"/v1/search?{query}", values.tobytes(), RAW)
         else:
-            said: dict[str, Any] = {"k": k, **options}
-            if rows is not None:
-                said["rows"] = to_numpy(as_rows(rows, name="queries")).tolist()
-            if ids is not None:
-                said["ids"] = as_ids(ids).tolist()
-            if "allow" in said:
-                said["allow"] = as_ids(said["allow"], "allow").tolist()
-            found = self._json("POST", "/v1/search", json.dumps(said).encode(), JSON)
-        return _hits(found)
+            asked = (
+                {"rows": to_numpy(as_rows(rows, name="queries")).tolist()} if ids is None else {}
+            )
+            asked |= {} if ids is None else {"ids": as_ids(ids).tolist()}
+            asked |= {} if allow is None else {"allow": as_ids(allow, "allow").tolist()}
+            answer = self._json("POST", "/v1/search", json.dumps(asked | options).encode(), JSON)
+        return _hits(answer)
 
     def encode(self, rows: Array) -> Codes:
         """Encode rows by the current coder, without adding them."""
@@ -275,12 +286,11 @@ def _hits(found: dict[str, Any]) -> Hits:
     ids, distances = found["ids"], found["distances"]
     width = len(ids[0]) if ids else 0
     names = as_ids([one for row in ids for one in row])
-    certain = np.array(found["certain"], np.bool_) if "certain" in found else None
     whole = all(type(one) is int for row in distances for one in row)
     kind = np.int32 if whole and width else np.float64
     values = np.array([[np.inf if one is None else one for one in row] for row in distances], kind)
     shape = (len(ids), width)
-    return Hits(names.reshape(shape), values.reshape(shape), certain=certain)
+    return Hits(names.reshape(shape), values.reshape(shape))
 
 
 def _bytes(texts: list[str], width: int) -> NDArray[np.uint8]:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Ids, as_ids, concat_ids, to_numpy
 from streambits.epochs.detector import ALARM
-from streambits.errors import InputError, StreambitsError, UnreachableError
+from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
 from streambits.index import Hits
 from streambits.index.hits import merge_nearest, no_hits
 from streambits.index.rerank import nearest_rows
@@ -127,6 +128,10 @@ class Query(NamedTuple):
 class Promise(Protocol):
     """Whoever waits for hits; a `Future` is one."""
 
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether hits are still wanted; from here on they cannot be called off."""
+        ...
+
     def set_result(self, result: Hits) -> None:
         """Take the hits."""
 
@@ -175,6 +180,7 @@ class Service:
         self.source_state = "none" if source is None else "reading"
         self.source_error = ""
         self.stopping = threading.Event()
+        self.failure = ""  # why changes or searches are not made any more
         self.previous: Coder | None = None  # the coder before the current one
         self.coder: Coder | None = index.learner.last_coder if index.learner else None
         self.recent: deque[tuple[int, NDArray[Any]]] = deque(maxlen=RECENT)
@@ -200,10 +206,46 @@ class Service:
         if self.source is not None:
             works["consume"] = self._consume
         for name, work in works.items():
-            thread = threading.Thread(target=work, name=f"streambits {name}", daemon=True)
+            title = f"streambits {name}"
+            thread = threading.Thread(target=self._run, args=(title, work), name=title, daemon=True)
             self._threads.append(thread)
             thread.start()
         return self
+
+    def _run(self, name: str, work: Callable[[], None]) -> None:
+        """Do the work of a thread; if it fails, nothing is taken any more and nobody waits."""
+        try:
+            work()
+        except BaseException as error:
+            logger.exception("the thread %r has failed", name)
+            self._fail(error)
+            for waiting in (self._changes, self._asked, self._asked_much):
+                self._refuse_all(waiting)
+
+    def _fail(self, error: BaseException) -> None:
+        """Take nothing any more, since a thread cannot go on; called in that thread."""
+        name = threading.current_thread().name
+        with self._entry:
+            reason = f"the thread {name!r} has failed: {type(error).__name__}: {error}"
+            self.failure = self.failure or reason
+
+    def _refuse_all(self, waiting: "queue.Queue[Any]") -> None:
+        """Answer whoever waits in a queue by the failure."""
+        while True:
+            try:
+                one = waiting.get_nowait()
+            except queue.Empty:
+                return
+            if one is None:  # the end, which another thread waits for
+                waiting.put(None)
+                return
+            done = one.done if isinstance(one, _Change) else one[1]
+            if done.set_running_or_notify_cancel():
+                done.set_exception(StorageError(self._failed))
+
+    @property
+    def _failed(self) -> str:
+        return f"{self.failure}: start the service again"
 
     def close(self) -> None:
         """Commit what waits, end all threads and close the index."""
@@ -251,8 +293,7 @@ class Service:
 
     def _enqueue(self, change: _Change, *, wait: bool = False) -> "Future[int]":
         with self._entry:
-            if self._closed:
-                raise BusyError("the service is stopping: send this again to the next one", 5)
+            self._check_open()
             try:
                 self._changes.put_nowait(change)
             except queue.Full:
@@ -262,6 +303,13 @@ class Service:
                 ) from None
             return change.done
 
+    def _check_open(self) -> None:
+        """Refuse what would never be answered; inside `_entry`."""
+        if self._closed:
+            raise BusyError("the service is stopping: send this again to the next one", 5)
+        if self.failure:
+            raise StorageError(self._failed)
+
     @property
     def queued(self) -> int:
         """Changes that wait."""
@@ -269,26 +317,28 @@ class Service:
 
     def _write(self) -> None:
         """Take changes and make them, until None comes."""
-        while True:
-            change = self._changes.get()
-            if change is None:
-                return
-            waiting, ended = [change], False
-            rows = 0 if change.rows is None else len(change.rows)
-            while rows < GROUP and not ended:
-                try:
-                    more = self._changes.get_nowait()
-                except queue.Empty:
-                    break
-                if more is None:
-                    ended = True
-                    break
-                waiting.append(more)
-                rows += 0 if more.rows is None else len(more.rows)
-            for group in _groups(waiting):
-                self._commit(group)
-            if ended:
-                return
+        ended = False
+        while not ended:
+            waiting, ended = self._waiting_changes()
+            wanted = [one for one in waiting if one.done.set_running_or_notify_cancel()]
+            try:
+                for group in _groups(wanted):
+                    self._commit(group)
+            except BaseException as error:
+                self._fail(error)
+                for change in wanted:
+                    if not change.done.done():
+                        change.done.set_exception(StorageError(self._failed))
+                raise
+
+    def _waiting_changes(self) -> tuple[list[_Change], bool]:
+        """The next change and those behind it, some `GROUP` rows; and whether None has come."""
+        waiting, rows = [self._changes.get()], 0
+        with suppress(queue.Empty):
+            while waiting[-1] is not None and rows < GROUP:
+                rows += 0 if waiting[-1].rows is None else len(waiting[-1].rows)
+                waiting.append(self._changes.get_nowait())
+        return [one for one in waiting if one is not None], waiting[-1] is None
 
     def _commit(self, group: list[_Change]) -> None:
         """Make changes of one kind; if one of them is refused, each by itself."""
@@ -416,8 +466,7 @@ class Service:
         small = query.key is not None and len(query.rows) <= TOGETHER
         way = self._asked if small else self._asked_much
         with self._entry:
-            if self._closed:
-                raise BusyError("the service is stopping: send this again to the next one", 5)
+            self._check_open()
             try:
                 way.put_nowait((query, done))
             except queue.Full:
@@ -445,7 +494,9 @@ class Service:
                     break
                 together.append(more)
                 count += len(more[0].rows)
-            self._answer(together)
+            wanted = [one for one in together if one[1].set_running_or_notify_cancel()]
+            if wanted:
+                self._answer(wanted)
 
     def _answer(self, together: list[tuple[Query, Promise]]) -> None:
         query, done = together[0]
@@ -608,10 +659,14 @@ class Service:
         return self.index.closed
 
     @property
+    def alive(self) -> bool:
+        """Whether its threads work; if not, only another process can help."""
+        return not self.failure and not self.broken
+
+    @property
     def ready(self) -> bool:
         """Whether changes and searches are answered."""
-        alive = all(t.is_alive() for t in self._threads if "consume" not in t.name)
-        return bool(self._threads) and alive and not self._closed and not self.broken
+        return bool(self._threads) and self.alive and not self._closed
 
 
 def note_of(source: Source, offset: Any) -> dict[str, Any]:
@@ -688,5 +743,4 @@ def _part(hits: Hits, start: int, end: int) -> Hits:
     if start == 0 and end == len(hits.ids):
         return hits
     reads = None if hits.reads is None else hits.reads[start:end]
-    certain = None if hits.certain is None else hits.certain[start:end]
-    return Hits(hits.ids[start:end], hits.distances[start:end], reads, certain)
+    return Hits(hits.ids[start:end], hits.distances[start:end], reads)

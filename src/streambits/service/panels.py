@@ -92,7 +92,7 @@ def _recall(found: Recall) -> Facts:
 def status(service: Service) -> Facts:
     """How the service is, and one sentence about it."""
     index, now = service.index, time.time()
-    healthy, sentence = _health(service)
+    healthy, sentence = health(service)
     learner = index.learner
     since = None if service.last_commit is None else now - service.last_commit
     return {
@@ -130,10 +130,16 @@ def status(service: Service) -> Facts:
     }
 
 
-def _health(service: Service) -> tuple[bool, str]:
+def health(service: Service) -> tuple[bool, str]:
+    """Whether the service is well, and one sentence about it."""
     index = service.index
     if not service.ready:
-        return False, "The index is closed or its writer has ended: start the service again."
+        return (
+            False,
+            f"It works no more: {service.failure or 'the index is closed'}. Start it again.",
+        )
+    if index.blocked:
+        return False, index.blocked
     if service.source_state in ("away", "failed"):
         return False, f"The source cannot be read: {service.source_error}"
     if service.queued > 16:
@@ -196,11 +202,12 @@ def spectrum_document(service: Service) -> Facts:
         raise _waits(service)
     sketch = learner.sketch
     energies = spectrum(learner)
-    energy = sketch.weight * sum(energies)
+    energy, certificate = sketch.weight * sum(energies), learner.certificate
+    share = None if certificate is None or not energy else certificate / energy
     return {
         "energies": energies,
         "bits": learner.bits,
-        "certificate": _number(learner.certificate / energy) if energy else None,
+        "certificate": _number(share),
         "rows": learner.seen,
     }
 
@@ -298,7 +305,7 @@ def metrics(service: Service) -> str:
             last.proportion_evidence if last else None,
             "Evidence of changed proportions; alarm at 13.8",
         ),
-        "healthy": (int(_health(service)[0]), "Whether all is well"),
+        "healthy": (int(health(service)[0]), "Whether all is well"),
     }
     lines = []
     for name, (value, text) in counters.items():

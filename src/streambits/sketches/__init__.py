@@ -3,24 +3,16 @@
 from streambits._arrays import Array, as_choice
 from streambits._device import doubles_are_fast
 from streambits.sketches.base import Directions, Sketch
-from streambits.sketches.fixed import Fixed
 from streambits.sketches.frequent_directions import FrequentDirections
 from streambits.sketches.gram import PRECISIONS, Gram, single_suffices
-from streambits.sketches.hadamard import HadamardDirections
-from streambits.sketches.supervised import ETA, SupervisedGram, labelled_guide
 
 __all__ = [
-    "ETA",
     "PRECISIONS",
     "Directions",
-    "Fixed",
     "FrequentDirections",
     "Gram",
-    "HadamardDirections",
     "Sketch",
-    "SupervisedGram",
     "auto",
-    "labelled_guide",
 ]
 
 CROSSING = 12  # widths up to this many times the sketch size go to Gram

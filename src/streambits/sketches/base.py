@@ -56,8 +56,8 @@ class Sketch(Protocol):
     Memory is fixed at construction. Sketches are a monoid: `fresh()` is empty, `update` adds rows,
     `merge` adds another sketch. An update is `prepare`, which may run on any thread, followed by
     `absorb`, which takes the results in the order of the stream. A centred sketch summarises the
-    rows minus their mean, a raw one the rows. `streambits.checks.check_sketch` tests all of it; a
-    sketch that has an attribute `matrix` (B, or A'A itself in a `Gram`) is tested against A'A.
+    rows minus their mean, a raw one the rows. `tests/conformance` tests all of it; a sketch that
+    has an attribute `matrix` (B, or A'A itself in a `Gram`) is tested against A'A.
     """
 
     @property

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from streambits._arrays import Array, array_namespace, as_count, nbytes, zeros
+from streambits.errors import StorageError
 from streambits.sketches.base import (
     SMALLEST,
     CentredSketch,
@@ -35,9 +36,6 @@ class FrequentDirections(CentredSketch):
         Sketch the rows minus their mean, by one more row per block (exact, as in online PCA).
     half_life : float, optional
         Number of rows after which a row counts half; A then holds the weighted rows.
-    robust : bool, default True
-        Add half of all shrinkage back to the energies when they are read, which halves the error
-        of an energy. B and the certificate stay the same.
     like : array, optional
         The sketch is held in the library and on the device of this array; NumPy by default.
 
@@ -75,14 +73,12 @@ class FrequentDirections(CentredSketch):
         *,
         centred: bool = True,
         half_life: float | None = None,
-        robust: bool = True,
         like: Array = None,
     ) -> None:
         like = np.zeros(1) if like is None else like
         super().__init__(width, like, centred=centred, half_life=half_life)
         self.size = as_count(size, "size", least=2)
         self.spare = self.size if spare is None else as_count(spare, "spare")
-        self.robust = bool(robust)
         freed = self.spare if self.size == self._rows else min(self.spare, self._rows)
         self._buffer = zeros((self._rows + freed - 1, self.width), like)
         self._filled = 0
@@ -135,13 +131,15 @@ class FrequentDirections(CentredSketch):
         return float(xp.sum((rows @ basis) ** 2)) / max(float(xp.sum(rows**2)), SMALLEST)
 
     def directions(self, count: int, *, extra: int = 0) -> Directions:
-        """Directions of B; half of all shrinkage is added back to the energies if `robust`."""
+        """Directions of B; half of all shrinkage is added back to the energies.
+
+        That halves the error of an energy; B and the certificate stay the same.
+        """
         energies, turned = _svd(self.matrix)
         xp = array_namespace(energies)
         count = min(count + extra, check_rank(energies, count, self.width * EPS))
-        back = self._shrinkage / 2 if self.robust else 0.0
         vectors = xp.linalg.qr(turned[:count, :].T)[0]  # orthonormal also where s_i is tiny
-        return Directions(vectors, (energies[:count] + back) / self.weight)
+        return Directions(vectors, (energies[:count] + self._shrinkage / 2) / self.weight)
 
     def _accumulate(self, contribution: Contribution, correction: Array) -> None:
         self._insert(contribution.body)
@@ -154,7 +152,7 @@ class FrequentDirections(CentredSketch):
 
     def merge(self, other: Self) -> None:
         """Stack and shrink: the certificates add up."""
-        check_mergeable(self, other, "width", "size", "spare", "centred", "half_life", "robust")
+        check_mergeable(self, other, "width", "size", "spare", "centred", "half_life")
         self._combine(Contribution(other.seen, other.weight, other.mean, other.matrix))
         self._shrinkage += other._shrinkage
         self._rounding += other._rounding
@@ -178,7 +176,6 @@ class FrequentDirections(CentredSketch):
             None if self.spare == self.size else self.spare,
             centred=self.centred,
             half_life=self.half_life,
-            robust=self.robust,
             like=self._buffer,
         )
 
@@ -187,7 +184,6 @@ class FrequentDirections(CentredSketch):
             "centre": self._running.state(),
             "size": self.size,
             "spare": self.spare,
-            "robust": self.robust,
             "filled": self._filled,
             "shrinkage": self._shrinkage,
             "rounding": self._rounding,
@@ -196,6 +192,10 @@ class FrequentDirections(CentredSketch):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
+        if not state.get("robust", True):
+            raise StorageError(
+                "the sketch was saved with robust=False, which streambits has no more: learn again"
+            )
         running = RunningMean.from_state(state["centre"])
         self = cls(
             running.mean.shape[0],
@@ -203,7 +203,6 @@ class FrequentDirections(CentredSketch):
             state["spare"],
             centred=running.tracked,
             half_life=running.half_life,
-            robust=state["robust"],
             like=state["buffer"],
         )
         self._restore(state, running)

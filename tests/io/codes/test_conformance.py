@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streambits.checks import sinks as checks
-from streambits.checks._compare import run_checks
+from conformance import sinks as checks
+from conformance.compare import run_checks
 from streambits.io.codes import open_sink
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.sinks import ACTIONS, Step, play
 from streambits import Codes
 from streambits._arrays import as_ids
-from streambits.checks.sinks import ACTIONS, Step, play
 from streambits.io.codes import open_codes, open_sink
 from streambits.model.batches import CodeBatch
 

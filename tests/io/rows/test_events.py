@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
-from streambits.checks._compare import run_checks
-from streambits.checks.sources import CHECKS
+from conformance.compare import run_checks
+from conformance.sources import CHECKS
 from streambits.errors import InputError
 from streambits.io.rows import open_source
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streambits.checks._compare import run_checks
-from streambits.checks.sources import CHECKS
+from conformance.compare import run_checks
+from conformance.sources import CHECKS
 from streambits.errors import StreambitsError
 from streambits.io import protocols as connect
 from streambits.io.rows import FORMATS, open_source

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from streambits.checks._compare import run_checks
-from streambits.checks.sources import CHECKS
+from conformance.compare import run_checks
+from conformance.sources import CHECKS
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import FORMATS, open_source
 from streambits.io.rows.inputs import difference, fingerprint

@@ -1,11 +1,9 @@
-import sys
-
 import numpy as np
 import pytest
 
 from paper import datasets
 from paper.datasets.published import PUBLISHED
-from streambits.errors import InputError, MissingExtraError
+from streambits.errors import InputError
 
 
 def test_uniform_is_as_the_paper_says():
@@ -18,30 +16,6 @@ def test_uniform_is_as_the_paper_says():
     assert np.allclose(rows.var(axis=0) / limits**2, 1 / 12, atol=0.003)
     scaled = np.corrcoef((rows / limits).T) - np.eye(50)
     assert abs(scaled).max() < 0.03
-
-
-def test_uniform_depends_on_its_seed_alone():
-    assert np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform", seed=3))
-    assert not np.array_equal(datasets.load("uniform", seed=3), datasets.load("uniform"))
-
-
-def test_digits_come_with_scikit_learn():
-    rows = datasets.load("digits")
-    assert rows.shape == (1797, 64)
-    assert (rows.dtype, rows.min(), rows.max()) == (np.float32, 0, 16)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_data_set_of_a_file_has_finite_rows(name):
-    if not datasets.available(name):
-        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
-    rows = datasets.load(name)
-    assert rows.ndim == 2
-    assert len(rows) > 1000
-    assert rows.dtype == np.float32
-    assert np.isfinite(rows).all()
-    assert rows.std(axis=0).max() > 0
 
 
 @pytest.mark.slow
@@ -112,13 +86,6 @@ def test_a_stream_ends_where_the_rows_end_and_needs_more_than_landmarks():
         datasets.stream("digits", 1797, 10)
 
 
-def test_every_name_of_the_issue_is_there():
-    wanted = {"uniform", "covtype", "cbm", "pamap2", "dsads", "mnist", "sift", "digits"}
-    assert set(datasets.NAMES) == wanted
-    assert set(datasets.SIZES) == wanted - {"digits"}
-    assert datasets.SIZES["pamap2"] == (100, 21000)
-
-
 def test_an_order_moves_the_rows_of_the_stream_and_nothing_else():
     shuffled = datasets.stream("digits", 100, 1000, seed=4)
     for order in datasets.ORDERS:
@@ -151,18 +118,3 @@ def test_an_order_that_cannot_be_is_an_error():
         datasets.stream("digits", 10, 10, order="random")
     with pytest.raises(InputError, match="no classes: choose another order"):
         datasets.stream("uniform", 10, 10, order="classes")
-
-
-def test_digit_labels_are_scikit_learns():
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    bundle = load_digits()
-    order = np.random.default_rng(1).permutation(len(bundle.data))
-    rows = bundle.data[order].astype(np.float32)
-    np.testing.assert_array_equal(datasets.digit_labels(rows), bundle.target[order])
-
-
-def test_without_scikit_learn_one_sentence_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(MissingExtraError, match="sklearn"):
-        datasets.load("digits")

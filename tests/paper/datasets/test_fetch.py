@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from paper.datasets.fetch import Remote, cache, check, download, trust
+from paper.datasets.fetch import Remote, check, download, trust
 from streambits.errors import InputError, StorageError
 
 CONTENT = b"0123456789" * 50000
@@ -30,12 +30,6 @@ def test_a_file_with_the_published_checksum_is_kept_and_nothing_else(site, tmp_p
     assert path.read_bytes() == CONTENT
     assert list(path.parent.iterdir()) == [path]
     assert console.file.getvalue() == f"downloading data.txt from {site.url('data.txt')}\n"
-
-
-def test_a_terminal_sees_a_bar(site, tmp_path):
-    console = said(interactive=True)
-    download(remote(site, checksum=digest("md5")), tmp_path, console)
-    assert "500.0/500.0 kB" in console.file.getvalue()
 
 
 def test_a_file_with_another_checksum_is_deleted(site, tmp_path):
@@ -69,28 +63,11 @@ def test_without_a_published_checksum_the_first_copy_is_trusted_and_later_ones_c
     assert [left.name for left in tmp_path.iterdir()] == [record.name]
 
 
-def test_a_published_checksum_needs_no_record(site, tmp_path):
-    file = remote(site, checksum=digest("md5"))
-    trust(file, download(file, tmp_path, said()))
-    assert [path.name for path in tmp_path.iterdir()] == ["data.txt"]
-
-
 def test_a_download_that_breaks_off_leaves_nothing(site, tmp_path):
     file = remote(site)
     site.cut.add("data.txt")
     with pytest.raises(InputError, match="broke off after 250000 of 500000 bytes: try again"):
         download(file, tmp_path, said())
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError("the disk is full")])
-def test_an_interrupted_download_leaves_nothing(site, tmp_path, monkeypatch, interruption):
-    def broken(*_):
-        raise interruption
-
-    monkeypatch.setattr("paper.datasets.fetch.check", broken)
-    with pytest.raises((KeyboardInterrupt, InputError)):
-        download(remote(site), tmp_path, said())
     assert not list(tmp_path.iterdir())
 
 
@@ -112,18 +89,3 @@ def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch, url):
         download(Remote("x", url), tmp_path, said())
     assert one_sentence(error)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_cache_that_cannot_be_written_is_one_sentence(site, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="cannot be downloaded") as error:
-        download(remote(site), tmp_path / "file", said())
-    assert one_sentence(error)
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("STREAMBITS_CACHE", str(tmp_path))
-    assert cache() == tmp_path
-    monkeypatch.delenv("STREAMBITS_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache() == tmp_path / ".cache" / "streambits"

@@ -9,7 +9,7 @@ from paper import datasets
 from paper.datasets import lookup, parsers
 from paper.datasets.fetch import Remote
 from paper.datasets.published import PUBLISHED
-from paper.datasets.table import Table, read, sample, standardise, write
+from paper.datasets.table import standardise
 from streambits.errors import InputError, StorageError
 
 
@@ -48,25 +48,6 @@ def test_the_ready_file_comes_before_the_official_one_and_both_before_the_cache(
     assert len(datasets.load("cbm")) == 30
 
 
-def test_the_ready_and_the_official_file_give_the_same_rows(folder, tmp_path_factory):
-    (folder / "data.txt").write_bytes(TEXT)
-    np.savez(folder / "elsewhere.npz", X=RAW)
-    official = datasets.load("cbm")
-    other = tmp_path_factory.mktemp("ready")
-    (folder / "elsewhere.npz").rename(other / "cbm_naval.npz")
-    np.testing.assert_array_equal(official, datasets.load("cbm", data=other))
-    np.testing.assert_array_equal(official, STANDARD)
-
-
-def test_a_folder_that_is_named_comes_instead_of_the_environment(folder, tmp_path_factory):
-    named = tmp_path_factory.mktemp("named")
-    (named / "data.txt").write_bytes(TEXT)
-    assert not datasets.available("cbm")
-    assert datasets.available("cbm", data=named)
-    assert len(datasets.load("cbm", data=str(named))) == 30
-    assert len(datasets.stream("cbm", 5, 10, data=named).rows) == 10
-
-
 def test_nothing_is_downloaded_unless_asked(folder, served):
     with pytest.raises(InputError, match=r"download=True \(--download\) fetch it from http"):
         datasets.load("cbm")
@@ -84,26 +65,6 @@ def test_a_download_is_kept_and_parsed_once(folder, served, cache, monkeypatch, 
     (cache / "cbm" / "data.txt").unlink()
     np.testing.assert_array_equal(datasets.load("cbm", download=True), STANDARD)
     assert served.asked == ["data.txt"]
-
-
-def test_a_damaged_parsed_file_is_made_again(folder, served, cache):
-    datasets.load("cbm", download=True)
-    (cache / "cbm" / lookup.PARSED).write_bytes(b"half")
-    np.testing.assert_array_equal(datasets.load("cbm"), STANDARD)
-    assert len(read(cache / "cbm" / lookup.PARSED).rows) == 30
-    assert served.asked == ["data.txt"]
-
-
-def test_a_cache_that_cannot_be_written_is_no_hindrance(folder, served, cache, monkeypatch):
-    datasets.load("cbm", download=True)
-    (cache / "cbm" / lookup.PARSED).unlink()
-
-    def full(*_, **__):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(np, "savez", full)
-    np.testing.assert_array_equal(datasets.load("cbm"), STANDARD)
-    assert [path.name for path in (cache / "cbm").iterdir()] == ["data.txt"]
 
 
 def test_a_file_in_the_cache_that_has_changed_is_deleted_and_not_parsed(folder, served, cache):
@@ -135,18 +96,6 @@ def test_what_does_not_parse_is_not_trusted(folder, served, cache, monkeypatch, 
         datasets.load("cbm")
 
 
-def test_files_that_are_there_are_not_downloaded_again(folder, served, cache, monkeypatch):
-    names = ("data.txt", "more.txt")
-    served.files["more.txt"] = b"x"
-    files = tuple(Remote(name, served.url(name)) for name in names)
-    entry = PUBLISHED["cbm"]._replace(remotes=files, places=(names,))
-    monkeypatch.setitem(PUBLISHED, "cbm", entry)
-    (cache / "cbm").mkdir()
-    (cache / "cbm" / "data.txt").write_bytes(TEXT)
-    assert len(datasets.load("cbm", download=True)) == 30
-    assert served.asked == ["more.txt"]
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_what_is_missing_is_one_sentence_with_the_file_the_folder_and_the_site(folder, name):
     entry = PUBLISHED[name]
@@ -168,25 +117,6 @@ def test_what_is_downloaded_is_a_place_that_is_looked_in(name):
     for remote in entry.remotes:
         method, _, digest = remote.checksum.partition(":")
         assert len(digest) == {"sha256": 64, "md5": 32, "": 0}[method]
-
-
-def test_large_sets_are_sampled_as_the_ready_files_are():
-    every = Table(np.arange(1000)[:, None], np.arange(1000))
-    rows, labels = sample(every, 100)
-    chosen = np.sort(np.random.default_rng(0).choice(1000, 100, replace=False))
-    np.testing.assert_array_equal(rows[:, 0], chosen)
-    np.testing.assert_array_equal(labels, chosen)
-    assert sample(every, 1000) is every
-
-
-def test_a_table_that_is_written_is_read_again(tmp_path):
-    for labels in (None, np.arange(3)):
-        write(tmp_path / "x.npz", Table(np.eye(3, dtype=np.uint8), labels))
-        rows, found = read(tmp_path / "x.npz")
-        assert rows.dtype == np.uint8
-        np.testing.assert_array_equal(rows, np.eye(3))
-        np.testing.assert_array_equal(found, labels)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]
 
 
 def test_a_bad_ready_file_is_named(folder):

@@ -1,108 +1,88 @@
-"""Codes on disk and in databases: one file for each format, which reads and writes it.
+"""Codes on disk and in databases.
 
-`open_sink` gives a place to write codes to; `streambits.io.protocols.Sink` says what that is. Every
-sink holds an id once, with the last code that was written for it. Sinks that are `Resumable` can
-also say where they are and go back there, which `Appending` in `_append.py` explains; a job keeps
-that together with its own place, so nothing is lost or doubled wherever it is killed.
+`open_sink` gives a place to write codes to as they come, which is Parquet parts in a folder or a
+table of PostgreSQL; `streambits.io.protocols.Sink` says what that is. Both hold an id once, with
+the last code that was written for it, and are `Resumable`: a job keeps the state of its sink
+together with its own offset, so nothing is lost or doubled wherever it is killed.
 
-`open_codes` reads codes back, whatever wrote them.
+`open_codes` reads codes back, whatever wrote them, and `convert.export` writes them, once, to a
+file of any format.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
-from streambits.io.protocols import Sink
-from streambits.io.urls import is_url, shown
+from streambits.io.protocols import Resumable
+from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import CodeBatch
-from streambits.model.coder import Coder
 from streambits.model.codes import Codes
-from streambits.storage import save
+from streambits.storage import load
 
-__all__ = ["SAVED", "StoredCodes", "code_format", "open_codes", "open_sink", "save_index"]
+__all__ = ["StoredCodes", "code_format", "open_codes", "open_sink"]
 
-
-class _Format(NamedTuple):
-    """The class of a format's sink, its options, and the endings of files that are of it."""
-
-    sink: str
-    options: tuple[str, ...] = ()
-    endings: tuple[str, ...] = ()
-
-
-FORMATS = {
-    "parquet": _Format("ParquetSink", ("rows", "keep"), (".parquet", ".pq")),
-    "jsonl": _Format("JsonlSink", (), (".jsonl", ".ndjson")),
-    "npy": _Format("NpySink"),
-    "index": _Format("IndexSink", ("strategy",), (".index", ".safetensors")),
-    "faiss": _Format("FaissSink", (), (".faiss",)),
-    "postgres": _Format("PostgresSink", ("rows", "table", "made_by", "retry_seconds", "keep")),
+FORMATS = {  # of codes that are read, by the endings of files
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "npy": (".npy",),
+    "faiss": (".faiss",),
+    "index": (".index", ".safetensors"),
 }
 URLS = ("postgresql://", "postgres://")
-EVERYWHERE = ("retry_seconds", "made_by")  # options that a format which has no use for them ignores
-SAVED = (".safetensors", ".index", ".faiss", ".parquet")  # endings that `save_index` knows
 
 
 def open_sink(
-    target: str,
+    target: str | Path,
     bits: int,
     *,
     refine: int = 0,
-    retry_seconds: float | None = None,
-    made_by: str | None = None,
     rows: int | None = None,
-    strategy: str | None = None,
-    table: str | None = None,
     keep: Sequence[str] = (),
-) -> Sink:
+    table: str | None = None,
+    made_by: str | None = None,
+    retry_seconds: float | None = None,
+) -> Resumable:
     """Open the sink that a text names.
 
     | target | where codes go |
     |---|---|
-    | a folder, or parquet:folder | Parquet files in it |
-    | file.jsonl, file.ndjson, or jsonl:file | JSON lines |
-    | npy:folder | ids.npy, codes.npy, epochs.npy and perhaps refinements.npy in it |
-    | file.index, file.safetensors, or index:file | a file that `streambits.load` opens |
-    | file.faiss, or faiss:file | a binary index of FAISS |
+    | a folder | Parquet files in it |
     | postgresql://user@host/database?table=name | a table with a column for pgvector |
 
     Parameters
     ----------
     target
-        Where codes go. A folder or file that holds codes is refused, unless the sink is resumed.
+        Where codes go. A folder that holds codes is refused, unless the sink is resumed.
     bits
         Sign bits per code.
     refine
         Bytes of refinement per code (`Codes.refine`, that of the error included). Codes with
-        another number of bits or bytes are refused. A file of FAISS holds sign bits alone.
-    retry_seconds
-        How long a database that goes away is waited for; files do not go away.
-    made_by
-        What made the codes, such as the digest of a model. A table that holds codes is added to if
-        they were made by the same, and refused otherwise; files are never added to.
+        another number of bits or bytes are refused.
     rows
         Codes per Parquet file, or per transaction of a database.
-    strategy
-        How an index searches, see `HammingIndex`.
+    keep
+        Names of what comes as payload, for columns of texts.
     table
         The table of a database, in place of the one in the URL, which is `codes` by default.
-    keep
-        Names of what comes as payload, for columns of texts in Parquet files or a table.
+    made_by
+        What made the codes, such as the digest of a model. A table that holds codes is added to if
+        they were made by the same, and refused otherwise; a folder is never added to.
+    retry_seconds
+        How long a database that goes away is waited for; folders do not go away.
 
     Returns
     -------
-    Sink
+    Resumable
         With `write(ids, codes)`, `commit()` and `close()`.
 
     Raises
     ------
     InputError
-        If the target names no sink, or its format has no such option.
+        If the target names no sink, or it has no such option.
     MissingExtraError
         If a package is needed that is not installed.
 
@@ -111,49 +91,40 @@ def open_sink(
     >>> import tempfile
     >>> from streambits import Codes
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     sink = open_sink(f"{folder}/codes.jsonl", bits=3)
+    ...     sink = open_sink(f"{folder}/codes", bits=3)
     ...     sink.write([7], Codes.from_bits([[True, False, True]]))
     ...     sink.close()
-    ...     print(Path(folder, "codes.jsonl").read_text())
-    {"id": 7, "code": "05", "epoch": 0}
+    ...     [path.name for path in Path(folder, "codes").iterdir()]
+    ['part-000000.parquet']
     """
-    name, path = _sink_format(target)
-    options: dict[str, Any] = {"rows": rows, "strategy": strategy, "table": table}
-    options |= {"retry_seconds": retry_seconds, "made_by": made_by, "keep": tuple(keep) or None}
-    passed = {option: value for option, value in options.items() if value is not None}
-    for option in passed.keys() - FORMATS[name].options:
-        if option == "keep":
-            raise InputError(
-                f"{shown(target)} has no place for {', '.join(keep)}: Parquet files and tables "
-                f"keep more than codes"
-            )
-        if option not in EVERYWHERE:
-            raise InputError(f"{option} is not an option of {name}, which {shown(target)} is")
-        del passed[option]
-    module = import_module(f"streambits.io.codes.{name}")
-    sink: Sink = getattr(module, FORMATS[name].sink)(path, bits, refine=refine, **passed)
-    return sink
+    options: dict[str, Any] = {"refine": refine, "keep": tuple(keep)}
+    options |= {} if rows is None else {"rows": rows}
+    if str(target).startswith(URLS):
+        from streambits.io.codes.postgres import PostgresSink  # noqa: PLC0415 - an extra
+
+        more = {"table": table, "made_by": made_by, "retry_seconds": retry_seconds}
+        options |= {name: value for name, value in more.items() if value is not None}
+        return PostgresSink(str(target), bits, **options)
+    from streambits.io.codes.parquet import ParquetSink  # noqa: PLC0415 - needs pyarrow
+
+    if is_url(str(target)):
+        raise InputError(
+            f"{redact_url(str(target))!r} names no sink: choose a folder, or {URLS[0]}..., a table"
+        )
+    if _format_of(Path(target)):
+        raise InputError(
+            f"{target} names a file, and codes are written to a folder or a table as they come: "
+            f"convert them to a file when they are there, by streambits index"
+        )
+    if table is not None:
+        raise InputError(f"{target} is a folder, and has no table {table!r}")
+    return ParquetSink(target, bits, **options)
 
 
-def _sink_format(target: str) -> tuple[str, str]:
-    """The format of a target, and the rest of its text."""
-    if target.startswith(URLS):
-        return "postgres", target
-    name, colon, path = target.partition(":")
-    if colon and name in FORMATS and not is_url(path):
-        return name, path
-    if is_url(target):
-        raise InputError(
-            f"{shown(target)!r} names no sink: choose a path, or one of {', '.join(FORMATS)} and a "
-            f"colon before it"
-        )
-    if target.endswith(".npy"):
-        raise InputError(
-            f"{target!r} is one file, and codes with ids and epochs are three: name a folder, "
-            f"npy:{target.removesuffix('.npy')}"
-        )
-    found = (name for name, one in FORMATS.items() if target.endswith(one.endings))
-    return next(found, "parquet"), target
+def _format_of(path: Path) -> str | None:
+    """The format that the name of a file asks for."""
+    ending = path.suffix.lower()
+    return next((name for name, endings in FORMATS.items() if ending in endings), None)
 
 
 def code_format(where: str | Path) -> str:
@@ -162,24 +133,24 @@ def code_format(where: str | Path) -> str:
     Returns
     -------
     str
-        'job' (the folder of a job), 'parquet', 'npy' (a folder of arrays), 'packed' (a .npy file),
-        'jsonl', 'faiss', or 'index', which is any other file and may hold a model too.
+        'job' (the folder of a job), 'parquet', 'npy' (a .npy file or a folder of arrays), 'jsonl',
+        'faiss', or 'index', which is any other file and may hold a model too.
     """
     if str(where) == "-":
         return "jsonl"
     if is_url(str(where)):
-        raise InputError(f"{shown(str(where))} is a URL, and codes are read from files and folders")
+        raise InputError(
+            f"{redact_url(str(where))} is a URL, and codes are read from files and folders"
+        )
     path = Path(where)
     if not path.exists():
         raise StorageError(f"{where} does not exist")
-    if path.is_dir():
-        if (path / "job.json").exists() or (path / "codes").is_dir():
-            return "job"
-        arrays = ("ids.npy", "codes.npy", "epochs.npy")
-        return "npy" if all((path / name).exists() for name in arrays) else "parquet"
-    ending = path.suffix.lower()
-    found = (name for name, one in FORMATS.items() if ending in one.endings)
-    return "packed" if ending == ".npy" else next(found, "index")
+    if not path.is_dir():
+        return _format_of(path) or "index"
+    if (path / "job.json").exists() or (path / "codes").is_dir():
+        return "job"
+    arrays = ("ids.npy", "codes.npy", "epochs.npy")
+    return "npy" if all((path / name).exists() for name in arrays) else "parquet"
 
 
 def open_codes(
@@ -194,8 +165,8 @@ def open_codes(
     Parameters
     ----------
     where
-        A file or folder that a sink wrote, the folder of a job, an index, a FAISS index, a .npy of
-        packed codes, or - for JSON lines from standard input.
+        A folder that a sink wrote, a file that `export` wrote, the folder of a job, an index, a
+        FAISS index, a .npy of packed codes, or - for JSON lines from standard input.
     bits
         Length of the codes, where the file does not say it and it is not whole bytes.
     epoch
@@ -232,7 +203,7 @@ class StoredCodes:
     -----
     Iteration yields `CodeBatch` after `CodeBatch`, each of one epoch, and reads the files anew
     every time (standard input can be read once). If an id comes again, its last code counts; while
-    a job writes, only what it has committed is there. Damage to files of ours is an error, at the
+    a job writes, only what it has committed is read. Damage to files of ours is an error, at the
     latest at the end. Memory: one batch; a file of arrays or an index is mapped.
     """
 
@@ -264,11 +235,9 @@ class StoredCodes:
             from streambits.io.codes.jsonl import read_lines  # noqa: PLC0415
 
             return read_lines(where, bits=bits)
-        from streambits.io.codes.npy import read_arrays, read_packed  # noqa: PLC0415
+        from streambits.io.codes.npy import read_arrays  # noqa: PLC0415
 
-        if self.format == "packed":
-            return read_packed(where, bits=bits, epoch=self._epoch)
-        return read_arrays(where, bits=bits)
+        return read_arrays(where, bits=bits, epoch=self._epoch)
 
     @cached_property
     def bits(self) -> int:
@@ -306,12 +275,10 @@ class StoredCodes:
         """
         batches: Iterable[CodeBatch] = self
         if self.format == "index":
-            from streambits.io.codes.index import open_index_file  # noqa: PLC0415
-
-            found = open_index_file(self.where)
-            if strategy in (None, found.strategy):
-                return found
-            batches = found.items()
+            stored = _index_in(self.where)
+            if strategy in (None, stored.strategy):
+                return stored
+            batches = stored.items()
         strategy = strategy or "auto"
         if self.format == "faiss":
             from streambits.io.codes.faiss import codes_of_faiss  # noqa: PLC0415 - an extra
@@ -331,30 +298,12 @@ class StoredCodes:
         return StorageError(f"{self.where} has no codes")
 
 
-def save_index(index: HammingIndex, path: str | Path, coder: Coder | None = None) -> None:
-    """Write an index to a file, in the format that its name asks for.
-
-    Parameters
-    ----------
-    index
-        The codes. FAISS has no epochs, and refuses codes of several; of refined codes it has the
-        sign bits alone.
-    path
-        .faiss, .parquet (all codes, by epoch and then by id), or else a file for
-        `streambits.load`. It appears whole or not at all.
-    coder
-        What made the codes: a file of FAISS needs it, if they have no sign bits.
-    """
-    if Path(path).suffix == ".faiss":
-        from streambits.io.codes.faiss import write_faiss  # noqa: PLC0415 - an extra
-
-        write_faiss(index, path, coder)
-    elif Path(path).suffix == ".parquet":
-        from streambits.io.codes.parquet import write_codes  # noqa: PLC0415
-
-        write_codes(index.items(), index.bits, path, refine=index.refine or 0)
-    else:
-        save(index, path)
+def _index_in(path: str) -> HammingIndex:
+    """The index in a file, mapped into memory."""
+    stored = load(path)
+    if not isinstance(stored, HammingIndex):
+        raise StorageError(f"{path} holds a {type(stored).__name__}, not an index or codes")
+    return stored
 
 
 def _codes_of_job(folder: Path) -> Path:

@@ -1,18 +1,20 @@
 """Parquet: files with columns id, code and epoch, readable by DuckDB, Polars and Spark.
 
 Refined codes have a column `refinement` after the code; codes without sign bits no column `code`,
-for not every reader knows binary values of no bytes. Ids are whole numbers or texts; what is kept
-beside the codes are columns of texts after the epoch. While a sink writes, a row of epoch -1 marks
-that its id was removed; `read_codes` leaves it out with what came before, and when the sink is
-closed there are none.
+for not every reader knows binary values of no bytes. Ids are whole numbers or texts; payload that
+is kept beside the codes are columns of texts after the epoch. While a sink writes, an id that comes
+again has a further row, and a row of epoch -1 is a tombstone: its id was removed. `read_codes`
+leaves out tombstones and what they removed; when the sink is closed there are none.
 
 Every page has a checksum, and the footer a digest of what the columns hold, which covers what the
 checksums do not: types, order and number of rows, and the length of the codes. Files without one
 were written by others, and are taken as they are.
 """
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,34 +22,49 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import TEXT, IdPlaces, Ids, as_count, concat_ids
+from streambits._arrays import TEXT, IdPlaces, Ids, as_count, as_ids, concat_ids
 from streambits._digests import Digest
-from streambits._files import replacing
+from streambits._files import make_folder, replacing
+from streambits._locks import Lock, supported
 from streambits.errors import ChangedError, InputError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import REMOVED, Appending, CodeColumns, Swap
+from streambits.io.codes.columns import (
+    TOMBSTONE,
+    CodeColumns,
+    as_lengths,
+    check_begun,
+    live_rows,
+)
 from streambits.model.batches import CodeBatch
-from streambits.model.codes import MOST_BYTES
+from streambits.model.codes import MOST_BYTES, Codes
 
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
 MADE = b"streambits.made_from"
+WRITTEN = b"streambits.rows"  # of a part from which rows were dropped: how many it had
 FIELD_ID = b"PARQUET:field_id"
-OURS, SPAN = 0x73620000, 0x10000  # field ids that begin with "sb", then a length
-BYTES, BESIDE = 0x2000, 0x8000  # added to that of a refinement; where code and refinement are there
-ROWS = 65536  # at a time
+OURS = 0x7362  # "sb": the upper half of a field id in files of ours
+ROWS = 65536  # of a part, or of a batch that is read
 PARTS = "part-*.parquet"
 CODES = ("code", "refinement")
-MANY = 1 << 62  # rows
 NULL = b"\xff\xff\xff\xff"  # in place of the length of a text
 
 
-class ParquetSink(Appending):
-    """A data set of files part-000000.parquet and so on, which `read_codes` reads.
+class ParquetSink:
+    """A folder of part-000000.parquet and so on, which `read_codes` reads.
 
-    All have `rows` rows but the last. A commit writes the last one anew, so the folder can be read
-    at any time, and what is in a file depends on the rows and not on the commits.
-    Memory: `rows` codes.
+    A commit writes the last part anew until it has `rows` rows, so the folder can be read at any
+    time, and what is in a part depends on the rows and not on the commits. Closing drops rows that
+    were replaced or removed, part by part from the first on: wherever that is killed, readers find
+    the last code of every id, and none of an id that was removed.
+
+    `state()` commits, and returns plain values. After `resume(state)`, in any later process, the
+    sink goes on from there, whatever was written since and wherever that was killed. A sink that
+    was not resumed refuses a folder that holds codes.
+
+    A lock `.NAME.lock` in the folder keeps other writers out from the first write, or `resume`,
+    until the sink is closed. Memory: `rows` codes; while it is closed 24 bytes per id, if ids did
+    not ascend or some were removed.
     """
 
     kind = "parquet"
@@ -61,103 +78,218 @@ class ParquetSink(Appending):
         rows: int = ROWS,
         keep: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(path, bits, refine, Path(path), PARTS)
-        self.keep = check_names(keep)
-        self._none = CodeColumns.empty(self.bits, self.refine, len(self.keep))
-        self.size = as_count(rows, "rows")
-        self._parts = 0  # that are full
-        self._tail: list[CodeColumns] = []
-        self._written = -1  # rows, when the last file was written
+        self.path, self.name = Path(path), f"{self.kind}:{path}"
+        self.bits, self.refine = as_lengths(bits, refine)
+        self.keep, self.size = check_names(keep), as_count(rows, "rows")
+        self.rows = 0  # that were written, with those that a part has lost since
+        self._parts = 0  # that no commit writes again
+        self._tail = [CodeColumns.empty(self.bits, self.refine, len(self.keep))]  # of the part next
+        self._unsaved = False  # whether the tail has rows that are not in its part
+        self._text: bool | None = None  # whether ids are texts; None before the first
+        self._ascending, self._last = True, None  # whether all rows are live, by their ids
+        self._lock: Lock | None = None
+        self._begun = self._closed = False
 
-    def _found(self) -> bool:
-        files = self._swap.files()
-        return any(len(rows.ids) for path in files for rows in _read_columns(path))
+    def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
+        """Take codes of one epoch; ids that were written before are replaced."""
+        rows = CodeColumns.of(ids, codes, self.bits, self.refine, payload=payload, keep=self.keep)
+        self._append(rows)
+
+    def remove(self, ids: Any) -> None:
+        """Take out ids; those without codes do not matter."""
+        gone = as_ids(ids)
+        self._append(CodeColumns.tombstones(gone, self.bits, self.refine, len(self.keep)))
+        self._ascending = self._ascending and not len(gone)
+
+    def commit(self) -> None:
+        """Make everything written so far last."""
+        self._begin()
+        with self._trouble():
+            if self._lock is not None:
+                self._lock.check()
+            if self._unsaved or not (self._parts or self._part(0).exists()):
+                self._save(CodeColumns.concat(self._tail), self._parts)
+            self._unsaved = False
+
+    def close(self) -> None:
+        """Commit, leave one row of each id, and let go."""
+        if self._closed:
+            return
+        self.commit()
+        with self._trouble():
+            if not self._ascending:
+                settle_parts(self.path)
+            self._let_go()
+
+    def state(self) -> dict[str, Any]:
+        """Commit, and say where this is."""
+        self.commit()
+        return self._settings() | {
+            "rows": self.rows,
+            "last": self._last,
+            "ascending": self._ascending,
+            **({"text": True} if self._text else {}),
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go back to where `state()` was called."""
+        check_begun(self.name, state, self._settings())
+        with self._trouble():
+            self._acquire()
+            self._text = state.get("text", False if state["rows"] else None)
+            self._last = state["last"]
+            self._ascending = state["ascending"] and not state.get("marked")  # of version 0.2.0
+            self._cut(state["rows"])
+            self._begun = True
 
     def _append(self, rows: CodeColumns) -> None:
-        self._tail.append(rows)
-        waiting = sum(len(rows.ids) for rows in self._tail)
-        if waiting < self.size:
+        self._check_kind(rows.ids)
+        self._begin()
+        if not len(rows.ids):
             return
-        together = CodeColumns.concat(self._tail)
-        for start in range(0, waiting - self.size + 1, self.size):
-            self._save(together.select(slice(start, start + self.size)), self._part(self._parts))
-            self._parts += 1
-        self._tail = [together.select(slice(waiting - waiting % self.size, None))]
+        self._text = rows.ids.dtype.kind == "T"
+        with self._trouble():
+            self._tail.append(rows)
+            waiting = sum(len(rows.ids) for rows in self._tail)
+            if full := waiting // self.size:
+                together = CodeColumns.concat(self._tail)
+                for start in range(0, full * self.size, self.size):
+                    self._save(together.select(slice(start, start + self.size)), self._parts)
+                    self._parts += 1
+                self._tail = [together.select(slice(full * self.size, None))]
+            self._unsaved = waiting % self.size > 0
+        self.rows += len(rows.ids)
+        higher = self._last is None or rows.ids[0] > self._last
+        self._ascending &= bool(higher and (rows.ids[1:] > rows.ids[:-1]).all())
+        self._last = rows.ids[-1:].tolist()[0]
 
-    def _flush(self) -> None:
-        waiting = sum(len(rows.ids) for rows in self._tail)
-        if self._written != self.rows and (waiting or not self._parts):
-            last = CodeColumns.concat([self._none, *self._tail])
-            self._save(last, self._part(self._parts))
-        self._written = self.rows
+    def _check_kind(self, ids: Ids) -> None:
+        if len(ids) and self._text not in (None, ids.dtype.kind == "T"):
+            has = "texts" if self._text else "whole numbers"
+            raise InputError(f"{self.name} has ids that are {has}, and the next is {ids[0]!r}")
 
-    def _cut(self) -> None:
-        self._parts, waiting = divmod(self.rows, self.size)
-        missing = [k for k in range(self._parts) if not self._part(k).exists()]
-        if missing:
-            raise StorageError(f"{self._part(missing[0])} is gone, and was written: restore it")
-        last = self._load(self._part(self._parts)) if waiting else self._none
-        if len(last.ids) < waiting:
+    def _begin(self) -> None:
+        if self._closed:
+            raise InputError(f"{self.name} is closed: open it again, and resume")
+        if self._begun:
+            return
+        with self._trouble():
+            self._acquire()
+            if any(part_facts(path).rows for path in self._files()):
+                raise StorageError(
+                    f"{self.path} holds codes already: choose another place, or remove them"
+                )
+            self._cut(0)
+        self._begun = True
+
+    def _cut(self, rows: int) -> None:
+        """Keep so many rows of the parts, and go on after them."""
+        files, left, last = self._files(), rows, None
+        for number, path in enumerate(files):
+            if not left:
+                break
+            if path != self._part(number):
+                raise StorageError(f"{self._part(number)} is gone, and was written: restore it")
+            part, last = part_facts(path), path
+            self._ascending &= not part.settled
+            self._parts, left, before = number + 1, left - min(left, part.written), left
+            if part.written > before or (not part.settled and not left and part.rows < self.size):
+                held = CodeColumns.concat([*self._tail, *_read_columns(path, self._schema)])
+                held = held.select(slice(before))
+                if part.settled:
+                    self._save(held, number, written=before)
+                elif len(held.ids) < self.size:
+                    self._parts, self._tail = number, [held]
+                    self._unsaved = part.written > before
+        if left and not self._settled_by_0_2():
             raise StorageError(
-                f"{self._part(self._parts)} has {len(last.ids)} rows, and {waiting} were written"
+                f"{last or self.path} ends after {rows - left} rows, and {rows} were written: "
+                f"restore it, or begin a new job"
             )
-        self._tail, self._written = [last.select(slice(waiting))], -1
-        for path in self._swap.files()[self._parts + (waiting > 0) :]:
+        for path in reversed(files[self._parts + (len(self._tail[-1].ids) > 0) :]):
             path.unlink()
-        self._flush()
+        self.rows = rows - left
+        self._ascending &= not left
 
-    def _adopt(self) -> int:
-        *full, last = self._swap.files() or [self._part(0)]
-        self._parts = len(full)
-        if self._text is None and last.exists():  # the state was of before the first id
-            self._text = any(rows.ids.dtype.kind == "T" for rows in _read_columns(last)) or None
-        self._tail = [self._load(last)] if last.exists() else []
-        return self._parts * self.size + sum(len(rows.ids) for rows in self._tail)
+    def _settled_by_0_2(self) -> bool:
+        """Whether version 0.2.0 dropped rows here: its parts do not say how many they had."""
+        return (self.path / f".{self.path.name}.generation").exists()
+
+    def _save(self, rows: CodeColumns, number: int, written: int | None = None) -> None:
+        notes = {} if written is None else {WRITTEN: str(written)}
+        _write(rows.runs(), self._schema, self._part(number), notes)
 
     @property
-    def _layout(self) -> "_Layout":
-        return _Layout(self.bits, self.refine, bool(self._text), self.keep)
-
-    def _keys(self) -> tuple[Ids, NDArray[np.int32]]:
-        held = [columns for path in self._swap.files() for columns in _read_columns(path)]
-        epochs = [self._none.epochs, *(columns.epochs for columns in held)]
-        return concat_ids(columns.ids for columns in held), np.concatenate(epochs)
-
-    def _rewrite(self, kept: NDArray[np.bool_]) -> list[str]:
-        names: list[str] = []
-        for rows in self._pieces(kept):
-            name = self._part(len(names)).name
-            self._save(rows, self._swap.new(name))
-            names.append(name)
-        if not names:  # all ids were removed
-            names.append(self._part(0).name)
-            self._save(self._none, self._swap.new(names[0]))
-        return names
-
-    def _pieces(self, kept: NDArray[np.bool_]) -> Iterator[CodeColumns]:
-        """The rows that are kept, as many at a time as a file holds."""
-        held, seen = self._none, 0
-        for path in self._swap.files():
-            rows = self._load(path)
-            some = rows.select(kept[seen : seen + len(rows.ids)])
-            held, seen = CodeColumns.concat([held, some]), seen + len(rows.ids)
-            if len(held.ids) >= self.size:
-                yield held.select(slice(self.size))
-                held = held.select(slice(self.size, None))
-        if len(held.ids):
-            yield held
-
-    def _save(self, rows: CodeColumns, path: Path) -> None:
-        _write(rows.runs(), self._layout, path)
-
-    def _load(self, path: Path) -> CodeColumns:
-        return CodeColumns.concat([self._none, *_read_columns(path, self._layout)])
+    def _schema(self) -> "CodeSchema":
+        return CodeSchema(self.bits, self.refine, bool(self._text), self.keep)
 
     def _part(self, number: int) -> Path:
         return self.path / f"part-{number:06d}.parquet"
 
-    def _fixed(self) -> dict[str, Any]:
-        return {"size": self.size, **({"keep": list(self.keep)} if self.keep else {})}
+    def _files(self) -> list[Path]:
+        return part_files(self.path)
+
+    def _settings(self) -> dict[str, Any]:
+        """What must not change."""
+        lengths = {"kind": self.kind, "bits": self.bits, "refine": self.refine, "size": self.size}
+        return lengths | ({"keep": list(self.keep)} if self.keep else {})
+
+    def _acquire(self) -> None:
+        """Keep other writers out."""
+        make_folder(self.path)
+        if self._lock is None and supported():
+            real = Path(os.path.realpath(self.path))
+            does, remedy = f"writes to {self.path}", "wait until it is done, or choose another sink"
+            self._lock = Lock(real / f".{real.name}.lock", does, remedy)
+
+    def _let_go(self) -> None:
+        self._closed = True
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    @contextmanager
+    def _trouble(self) -> Iterator[None]:
+        """Trouble in one sentence, which ends this sink: what was written is not known then."""
+        try:
+            try:
+                yield
+            except OSError as error:
+                reason = error.strerror or error
+                raise StorageError(f"{self.path} cannot be written: {reason}") from error
+        except StorageError:
+            with suppress(OSError):
+                self._let_go()
+            raise
+
+
+def settle_parts(folder: Path) -> None:
+    """Leave one row of each id that is live, and no tombstones, in the parts of a folder.
+
+    A part is rewritten after those before it: so whoever reads meanwhile, and wherever this is
+    killed, an id has its last code, and none once it was removed. Memory: all ids and epochs.
+    """
+    files = part_files(folder)
+    keys = [(rows.ids, rows.epochs) for path in files for rows in _read_columns(path)]
+    if not keys:
+        return
+    ids, epochs = zip(*keys, strict=True)
+    live, start = live_rows(concat_ids(ids), np.concatenate(epochs)), 0
+    for path in files:
+        part = part_facts(path)
+        some = live[start : start + part.rows]
+        start += part.rows
+        if some.all():
+            continue
+        with _opened(path) as file:
+            schema = _promised(file, path)[0]
+        rows = CodeColumns.concat(list(_read_columns(path, schema))).select(some)
+        _write(rows.runs(), schema, path, {WRITTEN: str(part.written)})
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The parts of a folder, in their order."""
+    return sorted(folder.glob(PARTS), key=lambda path: (len(path.name), path.name))
 
 
 def write_codes(
@@ -174,8 +306,9 @@ def write_codes(
     """
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
-    layout = _Layout(bits, refine, first.ids.dtype.kind == "T")
-    _write(chain([first], columns), layout, path, {} if made_from is None else {MADE: made_from})
+    schema = CodeSchema(bits, refine, first.ids.dtype.kind == "T")
+    notes = {} if made_from is None else {MADE: made_from}
+    _write(chain([first], columns), schema, path, notes)
 
 
 def made_from(path: Path) -> str | None:
@@ -191,23 +324,23 @@ def made_from(path: Path) -> str | None:
 
 def _write(
     columns: Iterable[CodeColumns],
-    layout: "_Layout",
+    schema: "CodeSchema",
     path: str | Path,
-    more: dict[bytes, str] | None = None,
+    notes: dict[bytes, str] | None = None,
 ) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
-    found, schema = _Content(layout), _schema(layout)
+    content, arrow = _Content(schema), schema.arrow()
     with (
         replacing(Path(path)) as file,
-        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+        parquet.ParquetWriter(file, arrow, write_page_checksum=True) as writer,
     ):
         for rows in columns:
             if len(rows.ids):
-                record = _record_batch(rows, schema)
-                found.update(record)
+                record = _record_batch(rows, arrow)
+                content.update(record)
                 writer.write_batch(record)
-        writer.add_key_value_metadata({DIGEST: str(found), **(more or {})})
+        writer.add_key_value_metadata({DIGEST: str(content), **(notes or {})})
 
 
 def read_codes(
@@ -215,115 +348,176 @@ def read_codes(
 ) -> Iterator[CodeBatch]:
     """Read a file, or all Parquet files of a folder in the order of their names.
 
-    bits: the length of the codes; by default what the file says, or else whole bytes. committed:
-    the state of the sink that writes there: what it wrote since is left out. Damage to a file of
-    ours is an error, at the latest after its last batch, and so is an exchange of the files
-    meanwhile (`ChangedError`). Memory: 65536 codes, and what marks removals.
+    Parameters
+    ----------
+    path
+        The file or folder.
+    bits
+        The length of the codes; by default what the file says, or else whole bytes.
+    committed
+        The state of the sink that writes there: what it wrote since is left out.
+
+    Raises
+    ------
+    StorageError
+        If there are no codes; or a file of ours is damaged, at the latest after its last batch.
+    ChangedError
+        If rows were dropped meanwhile, as a sink was closed.
+
+    Notes
+    -----
+    Memory: 65536 codes, and what the tombstones removed.
     """
     path = Path(path)
-    generation = _generation(path)
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    stretches = [_Stretch(path)]
+    if path.is_dir():
+        stretches = _stretches(path, None if committed is None else committed["rows"])
+    removals = _Removals(stretches if path.is_dir() else [])
+    for stretch in stretches:
+        for columns, first, schema in stretch.read():
+            live = removals.live(columns, first)
+            if not live.all():
+                columns = columns.select(live)
+            if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
+                columns = columns.select(last_of_each(columns.ids))
+            for epoch in epochs:
+                rows = columns.select(columns.epochs == epoch)
+                yield rows.batch(schema.bits if bits is None else bits)
+
+
+def _stretches(folder: Path, limit: int | None) -> list["_Stretch"]:
+    """The files of a folder, as far as they count. limit: rows that were committed."""
+    files = sorted(folder.glob("*.parquet"))
     if not files:
-        raise StorageError(f"{path} has no Parquet files")
-    limit = None
-    if committed is not None and generation == committed["generation"]:
-        limit = committed["rows"]
-    marks, start = _Marks(files if path.is_dir() else [], limit), 0
-    try:
-        for file in files:
-            for columns, held in _read(file, marks, start):
-                yield columns.batch(held.bits if bits is None else bits)
-            start += marks.lengths.get(file, 0)
-    except (StorageError, KeyError):
-        if _generation(path) != generation:
-            raise _exchanged(path) from None
-        raise
-    if _generation(path) != generation:
-        raise _exchanged(path)
+        raise StorageError(f"{folder} has no Parquet files")
+    stretches, start = [], 0
+    for file in files:
+        if limit == 0:
+            break
+        part = part_facts(file, listed=True)
+        rows = part.rows if limit is None or part.settled else min(part.rows, limit)
+        limit = None if limit is None else limit - min(limit, part.written)
+        stretches.append(_Stretch(file, start, rows, part.tombstones))
+        start += rows
+    return stretches
 
 
-def _generation(path: Path) -> int:
-    """How often a sink has exchanged its files in a folder."""
-    return Swap(path, path.name, PARTS).generation if path.is_dir() else 0
+class _Stretch(NamedTuple):
+    """The first rows of a file; those of a folder are numbered through, from `start` on.
 
-
-def _exchanged(path: Path) -> ChangedError:
-    return ChangedError(f"{path} was exchanged while it was read, as a job ended: read it again")
-
-
-class _Marks:
-    """Where ids are removed in files of ours, found by the statistics of their epochs.
-
-    lengths: rows of each file that count.
+    rows: None for a file that is read alone, which may be replaced by another at any time.
     """
 
-    def __init__(self, files: list[Path], limit: int | None) -> None:
-        left = limit
-        self.lengths: dict[Path, int] = {}
-        ids, places, start = [], [], 0
-        for file in files:
-            rows, marked = facts(file)
-            rows = rows if left is None else min(rows, left)
-            left = None if left is None else left - rows
-            self.lengths[file] = rows
-            for columns, first in _numbered(file) if marked else ():
-                gone = (columns.epochs == REMOVED) & (first + np.arange(len(columns.ids)) < rows)
-                ids.append(columns.ids[gone])
-                places.append(start + first + np.flatnonzero(gone))
-            start += rows
-        found = concat_ids(ids)
-        last = last_of_each(found)
-        self._find = IdPlaces(found[last])
-        self._rows = np.concatenate([*places, np.array([-1])])[np.append(last, True)]
+    file: Path
+    start: int = 0
+    rows: int | None = None
+    tombstones: bool = False
 
-    def live(self, columns: CodeColumns, first: int, rows: int) -> NDArray[np.bool_]:
-        """Which rows, from number `first` on, come before number `rows` and are not removed."""
-        places = first + np.arange(len(columns.ids))
-        live: NDArray[np.bool_] = (places < rows) & (columns.epochs != REMOVED)
+    def read(self) -> Iterator[tuple[CodeColumns, int, "CodeSchema"]]:
+        """Columns, the number of their first row, and their schema."""
+        first = 0
+        for batch, schema in _batches(self.file, self.rows):
+            columns = _columns(batch)
+            if self.rows is not None and first + len(columns.ids) > self.rows:
+                columns = columns.select(slice(max(0, self.rows - first)))
+            yield columns, self.start + first, schema
+            first += len(columns.ids)
+
+
+class _Removals:
+    """Which rows were removed by tombstones that come after them."""
+
+    def __init__(self, stretches: list[_Stretch]) -> None:
+        ids, rows = [], []
+        for stretch in stretches:
+            for columns, first, _ in stretch.read() if stretch.tombstones else ():
+                dead = columns.epochs == TOMBSTONE
+                ids.append(columns.ids[dead])
+                rows.append(first + np.flatnonzero(dead))
+        removed = concat_ids(ids)
+        last = last_of_each(removed)
+        self._find = IdPlaces(removed[last])
+        self._rows = np.append(np.concatenate([np.empty(0, np.int64), *rows])[last], -1)
+
+    def live(self, columns: CodeColumns, first: int) -> NDArray[np.bool_]:
+        """Which rows are no tombstones, and have none after them."""
+        live: NDArray[np.bool_] = columns.epochs != TOMBSTONE
         if len(self._rows) > 1:  # the last is -1, for ids that were not removed
-            live &= self._rows[self._find(columns.ids)] < places
+            live &= self._rows[self._find(columns.ids)] < first + np.arange(len(columns.ids))
         return live
 
 
-def _numbered(file: Path) -> Iterator[tuple[CodeColumns, int]]:
-    """The columns of a file, and the number of the first row of each."""
-    first = 0
-    for columns in _read_columns(file):
-        yield columns, first
-        first += len(columns.ids)
+class PartFacts(NamedTuple):
+    """What the footer of a part says.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the file.
+    written : int
+        Rows that it had before some were dropped.
+    settled : bool
+        Whether some were dropped.
+    tombstones : bool
+        Whether there may be some; never in files of others.
+    """
+
+    rows: int
+    written: int
+    settled: bool
+    tombstones: bool
 
 
-def facts(path: Path) -> tuple[int, bool]:
-    """Rows of a file, and whether it has marks of removals; files of others have none."""
+def part_facts(path: Path, *, listed: bool = False) -> PartFacts:
+    """What the footer of a file says. listed: a file that is gone was there before."""
+    with _opened(path, listed=listed) as file:
+        meta = file.metadata
+        notes, rows = meta.metadata or {}, int(meta.num_rows)
+        if DIGEST not in notes:
+            return PartFacts(rows, rows, False, False)
+        names = [meta.schema.column(n).name for n in range(meta.num_columns)]
+        if "epoch" not in names:
+            raise _damaged(path, "it has no column epoch")
+        place = names.index("epoch")
+        groups = [meta.row_group(n).column(place).statistics for n in range(meta.num_row_groups)]
+        below = any(s is None or not s.has_min_max or s.min < 0 for s in groups)
+        written = notes.get(WRITTEN, b"")
+        if WRITTEN in notes and not (written.isdigit() and int(written) >= rows):
+            raise _damaged(path, f"{WRITTEN.decode()} is {written!r}, and it has {rows} rows")
+        return PartFacts(rows, int(written or rows), WRITTEN in notes, below)
+
+
+@contextmanager
+def _opened(path: Path, *, listed: bool = False) -> Iterator[Any]:
+    """An open Parquet file; what is wrong with it is an error of ours."""
+    import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
     try:
-        meta = parquet.read_metadata(path)
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
     except FileNotFoundError:
+        if listed:
+            raise _changed(path) from None
         raise StorageError(f"{path} does not exist") from None
-    except Exception as error:
-        if not isinstance(error, _unreadable()):
-            raise
+    except (StorageError, InputError):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError, IndexError) as error:
         raise StorageError(f"{path} cannot be read as Parquet: {error}") from error
-    if DIGEST not in (meta.metadata or {}):
-        return int(meta.num_rows), False
-    place = [n for n in range(meta.num_columns) if meta.schema.column(n).name == "epoch"]
-    groups = [meta.row_group(n).column(place[0]).statistics for n in range(meta.num_row_groups)]
-    return int(meta.num_rows), any(s is None or not s.has_min_max or s.min < 0 for s in groups)
 
 
-def _unreadable() -> tuple[type[Exception], ...]:
-    import pyarrow as pa  # noqa: PLC0415
+def _changed(path: Path) -> ChangedError:
+    return ChangedError(
+        f"{path.parent} has changed while it was read, as a job went on or ended: read it again"
+    )
 
-    return (pa.ArrowException, OSError, UnicodeDecodeError, IndexError)
 
-
-class _Layout(NamedTuple):
+class CodeSchema(NamedTuple):
     """Lengths of the codes in a file, from which its columns follow.
 
-    >>> _Layout(12, 0).columns, str(_Layout(12, 0))
+    >>> CodeSchema(12, 0).columns, str(CodeSchema(12, 0))
     (('id', 'code', 'epoch'), '12 bits')
-    >>> _Layout(0, 8).columns, str(_Layout(0, 8))
+    >>> CodeSchema(0, 8).columns, str(CodeSchema(0, 8))
     (('id', 'refinement', 'epoch'), '0 bits and 8 bytes')
     """
 
@@ -339,61 +533,55 @@ class _Layout(NamedTuple):
     @property
     def needed(self) -> tuple[str, ...]:
         """The columns without gaps."""
-        return ("id", *self.marks, "epoch")
-
-    @property
-    def marks(self) -> dict[str, int]:
-        """The field ids of code and refinement: how long it is, and whether there is the other."""
-        beside = BESIDE if self.bits and self.refine else 0
-        marks = {"code": OURS + self.bits + beside} if self.bits else {}
-        return marks | ({"refinement": OURS + BYTES + self.refine + beside} if self.refine else {})
+        lengths = zip(CODES, (self.bits, self.refine), strict=True)
+        return ("id", *(name for name, length in lengths if length), "epoch")
 
     def __str__(self) -> str:
         return f"{self.bits} bits" + (f" and {self.refine} bytes" if self.refine else "")
 
+    def arrow(self) -> Any:
+        """The schema of a file; its metadata says how many bits the codes have.
 
-def _schema(layout: _Layout) -> Any:
-    """The columns of a file of codes; its metadata says how many bits they have.
+        So does no other place, but the field id of the epoch says that the file is ours: if damage
+        took the metadata, it would pass for one of others, with codes of whole bytes.
+        """
+        import pyarrow as pa  # noqa: PLC0415
 
-    So do the field ids of code and refinement, which lie elsewhere in the file: if damage took the
-    metadata, it would pass for one of others, with codes of whole bytes; or, if a column was taken
-    away, for one of other codes.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    widths = {"code": -(-layout.bits // 8), "refinement": layout.refine}
-    fields = [
-        pa.field("id", pa.string() if layout.text else pa.int64(), nullable=False),
-        *(
-            pa.field(name, pa.binary(widths[name]), nullable=False, metadata={FIELD_ID: str(mark)})
-            for name, mark in layout.marks.items()
-        ),
-        pa.field("epoch", pa.int32(), nullable=False),
-        *(pa.field(name, pa.string()) for name in layout.keep),
-    ]
-    return pa.schema(fields, metadata={BITS: str(layout.bits)})
+        widths = {"code": -(-self.bits // 8), "refinement": self.refine}
+        mark = {FIELD_ID: str(OURS << 16)}
+        fields = [
+            pa.field("id", pa.string() if self.text else pa.int64(), nullable=False),
+            *(
+                pa.field(name, pa.binary(width), nullable=False)
+                for name, width in widths.items()
+                if width
+            ),
+            pa.field("epoch", pa.int32(), nullable=False, metadata=mark),
+            *(pa.field(name, pa.string()) for name in self.keep),
+        ]
+        return pa.schema(fields, metadata={BITS: str(self.bits)})
 
 
 class _Content:
     """What columns hold, in a few characters: the same for any split into batches.
 
-    >>> str(_Content(_Layout(8, 0)))
+    >>> str(_Content(CodeSchema(8, 0)))
     '8 bits, 0 rows: 00000000 00000000 00000000'
     """
 
-    def __init__(self, layout: _Layout) -> None:
-        self.layout, self.rows = layout, 0
-        self._digests = [Digest()] * len(layout.columns)
+    def __init__(self, schema: CodeSchema) -> None:
+        self.schema, self.rows = schema, 0
+        self._digests = [Digest()] * len(schema.columns)
 
     def update(self, batch: Any) -> None:
-        """The next rows; their columns are those of the layout and have no gaps."""
+        """The next rows; their columns are those of the schema and have no gaps."""
         self.rows += len(batch)
         each = zip(self._digests, map(_bytes, batch.columns), strict=True)
         self._digests = [digest.then(column) for digest, column in each]
 
     def __str__(self) -> str:
         checks = " ".join(f"{digest.crc:08x}" for digest in self._digests)
-        return f"{self.layout}, {self.rows} rows: {checks}"
+        return f"{self.schema}, {self.rows} rows: {checks}"
 
 
 def _bytes(column: Any) -> Any:
@@ -410,7 +598,7 @@ def _bytes(column: Any) -> Any:
 
 
 def _record_batch(rows: CodeColumns, schema: Any) -> Any:
-    """Ids and codes in the columns of a schema, without a loop over codes."""
+    """Ids and codes in the columns of an Arrow schema, without a loop over codes."""
     import pyarrow as pa  # noqa: PLC0415
 
     columns = [
@@ -426,92 +614,73 @@ def _record_batch(rows: CodeColumns, schema: Any) -> Any:
     return pa.record_batch([ids, *columns, pa.array(rows.epochs), *kept], schema=schema)
 
 
-def _read_columns(path: Path, wanted: _Layout | None = None) -> Iterator[CodeColumns]:
+def _read_columns(path: Path, wanted: CodeSchema | None = None) -> Iterator[CodeColumns]:
     """What a file of ours holds, in its order; it is checked at its end."""
-    for batch, layout in _batches(path):
-        if wanted not in (None, layout):
-            raise StorageError(f"{path} has codes of {layout}, not {wanted}: restore it")
+    for batch, schema in _batches(path):
+        if wanted not in (None, schema):
+            raise StorageError(f"{path} has codes of {schema}, not {wanted}: restore it")
         yield _columns(batch)
 
 
-def _read(path: Path, marks: _Marks, start: int) -> Iterator[tuple[CodeColumns, _Layout]]:
-    """The codes of a file that count, each epoch of a batch by itself."""
-    first, end = start, start + marks.lengths.get(path, MANY)  # a file alone is read as it is
-    for batch, held in _batches(path):
-        columns = _columns(batch)
-        live = marks.live(columns, first, end)
-        first += len(columns.ids)
-        if not live.all():
-            columns = columns.select(live)
-        if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
-            columns = columns.select(last_of_each(columns.ids))
-        for epoch in epochs:
-            yield columns.select(columns.epochs == epoch), held
+def _batches(path: Path, rows: int | None = None) -> Iterator[tuple[Any, CodeSchema]]:
+    """What a file holds, and the lengths of its codes; its digest is checked at the end.
 
-
-def _batches(path: Path) -> Iterator[tuple[Any, _Layout]]:
-    """What a file holds, and the lengths of its codes; its digest is checked at the end."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
-
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            layout, digest = _promised(file, path)
-            content, columns = _Content(layout), layout.columns
-            for found in file.iter_batches(ROWS, columns=list(columns)):
-                batch = found.select(columns)  # in this order, whatever the file's is
-                if any(batch.column(name).null_count for name in layout.needed):
-                    raise StorageError(f"{path} has gaps in its columns {', '.join(layout.needed)}")
-                content.update(batch)
-                yield batch, layout
-    except FileNotFoundError:
-        raise StorageError(f"{path} does not exist") from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"{path} cannot be read as Parquet: {error}") from error
+    rows: that the file had a moment ago, or at least some of them.
+    """
+    with _opened(path, listed=rows is not None) as file:
+        if rows is not None and file.metadata.num_rows < rows:
+            raise _changed(path)
+        schema, digest = _promised(file, path)
+        content, columns = _Content(schema), schema.columns
+        for raw in file.iter_batches(ROWS, columns=list(columns)):
+            batch = raw.select(columns)  # in this order, whatever the file's is
+            if any(batch.column(name).null_count for name in schema.needed):
+                raise StorageError(f"{path} has gaps in its columns {', '.join(schema.needed)}")
+            content.update(batch)
+            yield batch, schema
     if digest not in (None, str(content)):
         raise _damaged(path, f"it holds {content}, and {digest} were written")
 
 
-def _promised(file: Any, path: Path) -> tuple[_Layout, str | None]:
+def _promised(file: Any, path: Path) -> tuple[CodeSchema, str | None]:
     """The lengths of the codes, and what a file of ours says that it holds."""
     from pyarrow import types  # noqa: PLC0415
 
-    found = file.schema_arrow
-    widths = _widths(found)
+    arrow = file.schema_arrow
+    widths = _widths(arrow)
     if widths is None:
         raise StorageError(
             f"{path} holds no codes: it should have the columns id (whole numbers), code (binary "
             f"of a fixed size), refinement (the same, where codes are refined) and epoch (whole "
-            f"numbers); it has {', '.join(f'{field.name} ({field.type})' for field in found)}"
+            f"numbers); it has {', '.join(f'{field.name} ({field.type})' for field in arrow)}"
         )
-    marks = file.metadata.metadata or {}
-    bits = _bits(marks.get(BITS), widths.get("code", 0), path)
-    text = types.is_string(found.field("id").type) or types.is_large_string(found.field("id").type)
-    known = ("id", "code", "refinement", "epoch")
-    keep = tuple(name for name in found.names if name not in known) if DIGEST in marks else ()
-    layout = _Layout(bits, widths.get("refinement", 0), text, keep)
-    noted = {name: mark for name in widths if (mark := _mark(found.field(name))) is not None}
-    if not noted.items() <= layout.marks.items():
-        raise _damaged(path, f"its schema is that of codes of other lengths than {layout}")
-    if DIGEST not in marks:
-        return layout, None
-    digest = marks[DIGEST].decode(errors="replace")
-    if not (found.equals(_schema(layout)) and digest.startswith(f"{layout}, ")):
-        raise _damaged(path, f"its columns are not those of codes of {layout}")
-    return layout, digest
+    notes = file.metadata.metadata or {}
+    bits = _bits(notes.get(BITS), widths.get("code", 0), path)
+    text = types.is_string(arrow.field("id").type) or types.is_large_string(arrow.field("id").type)
+    columns = ("id", *CODES, "epoch")
+    keep = tuple(name for name in arrow.names if name not in columns) if DIGEST in notes else ()
+    schema = CodeSchema(bits, widths.get("refinement", 0), text, keep)
+    if DIGEST not in notes:
+        if any(map(_is_ours, arrow)):
+            raise _damaged(path, "its metadata are gone")
+        return schema, None
+    digest = notes[DIGEST].decode(errors="replace")
+    if not (arrow.equals(schema.arrow()) and digest.startswith(f"{schema}, ")):
+        raise _damaged(path, f"its columns are not those of codes of {schema}")
+    return schema, digest
 
 
-def _widths(found: Any) -> dict[str, int] | None:
-    """Bytes of the columns code and refinement, as far as they are there; None for no codes."""
+def _widths(arrow: Any) -> dict[str, int] | None:
+    """Bytes of the columns code and refinement, as far as there are; None for no codes."""
     from pyarrow import types  # noqa: PLC0415
 
-    whole = [found.field(name).type for name in ("id", "epoch") if found.names.count(name) == 1]
-    held = [found.field(n) for n, name in enumerate(found.names) if name in ("code", "refinement")]
-    widths = {one.name: one.type.byte_width for one in held if types.is_fixed_size_binary(one.type)}
+    whole = [arrow.field(name).type for name in ("id", "epoch") if arrow.names.count(name) == 1]
+    fields = [arrow.field(n) for n, name in enumerate(arrow.names) if name in CODES]
+    widths = {f.name: f.type.byte_width for f in fields if types.is_fixed_size_binary(f.type)}
     names = (types.is_string, types.is_large_string, types.is_integer)
     right = len(whole) == 2 and types.is_integer(whole[1])
     right = right and any(check(whole[0]) for check in names)
-    right = right and 1 <= len(widths) == len(held) and min(widths.values()) > 0
+    right = right and 1 <= len(widths) == len(fields) and min(widths.values()) > 0
     return widths if right and widths.get("refinement", 0) <= MOST_BYTES else None
 
 
@@ -524,11 +693,10 @@ def _bits(noted: bytes | None, width: int, path: Path) -> int:
     return int(noted)
 
 
-def _mark(field: Any) -> int | None:
-    """The field id of a column; None if it is not one of ours."""
+def _is_ours(field: Any) -> bool:
+    """Whether the field id of a column is one that we give."""
     number = (field.metadata or {}).get(FIELD_ID, b"")
-    mark = int(number) if number.isdigit() and len(number) <= len(str(OURS)) else 0
-    return mark if OURS <= mark < OURS + SPAN else None
+    return bool(number.isdigit() and int(number) >> 16 == OURS)
 
 
 def _damaged(path: Path, reason: str) -> StorageError:
@@ -540,18 +708,18 @@ def _damaged(path: Path, reason: str) -> StorageError:
 
 def _columns(batch: Any) -> CodeColumns:
     """Ids, codes and epochs of a batch, without a loop over codes."""
-    held = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     packed, refinement = (
-        np.frombuffer(_bytes(held[name]), np.uint8).reshape(-1, held[name].type.byte_width)
-        if name in held
+        np.frombuffer(_bytes(arrays[name]), np.uint8).reshape(-1, arrays[name].type.byte_width)
+        if name in arrays
         else np.empty((len(batch), 0), np.uint8)
         for name in CODES
     )
-    ids, epochs = (held[name].to_numpy(zero_copy_only=False) for name in ("id", "epoch"))
+    ids, epochs = (arrays[name].to_numpy(zero_copy_only=False) for name in ("id", "epoch"))
     kept = [name for name in batch.schema.names if name not in ("id", "epoch", *CODES)]
     payload = np.empty((len(batch), len(kept)), object)
     for place, name in enumerate(kept):
-        payload[:, place] = held[name].to_pylist()
+        payload[:, place] = arrays[name].to_pylist()
     ids = ids.astype(TEXT if ids.dtype.kind == "O" else np.int64)
     return CodeColumns(ids, packed, epochs, refinement, payload)
 

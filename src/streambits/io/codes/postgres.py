@@ -15,11 +15,11 @@ import numpy as np
 from streambits._arrays import NO_IDS, TEXT, Ids, as_count, as_ids, concat_ids
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.index.queries import last_of_each
-from streambits.io.codes._append import CodeColumns, as_lengths, check_begun
+from streambits.io.codes.columns import CodeColumns, as_lengths, check_begun
 from streambits.io.codes.rerank import LONGEST, bit_strings, split_name, vector_text
 from streambits.io.protocols import Payload
 from streambits.io.retry import DEFAULT, Retry
-from streambits.io.urls import Url, secrets_in, shown, shown_value, without
+from streambits.io.urls import Url, redact, redact_url, redact_value, secrets_in
 from streambits.model.codes import Codes
 
 try:
@@ -151,8 +151,8 @@ class PostgresSink:
         self.table = table or parts.query.pop("table", None) or "codes"
         parts.query.pop("table", None)
         self._url, self._secrets = str(parts), secrets_in(url)
-        named = self.table if table else shown_value(self.table)
-        self.name = f"{shown(url).partition('?')[0]} table {named}"
+        named = self.table if table else redact_value(self.table)
+        self.name = f"{redact_url(url).partition('?')[0]} table {named}"
         self._parts = split_name(self.table, self.name)
         self._asked = sql.Identifier(*self._parts)
         self._name = self._asked  # with its schema, once that is known
@@ -369,7 +369,7 @@ class PostgresSink:
                 work()
             except psycopg.Error as error:
                 self._drop()
-                said = without(error.diag.message_primary or error, self._secrets)
+                said = redact(error.diag.message_primary or error, self._secrets)
                 if not _may_pass(error):
                     raise StorageError(f"{self.name} cannot be written: {said}") from error
                 retry.wait(said)
@@ -670,7 +670,7 @@ class _HeldError(Exception):
 def _parsed(url: str) -> Url:
     parts = Url.parse(url, EXAMPLE)
     if "=" in parts.path:
-        raise InputError(f"{shown(url)} is not a URL of a database, such as {EXAMPLE}")
+        raise InputError(f"{redact_url(url)} is not a URL of a database, such as {EXAMPLE}")
     return parts
 
 

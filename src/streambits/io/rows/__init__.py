@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError
@@ -12,10 +12,9 @@ from streambits.io.rows.csv import Csv
 from streambits.io.rows.files import FileReader, FileSource, ReadOptions, expand
 from streambits.io.rows.inputs import DiskFile, Input, StandardInput
 from streambits.io.rows.jsonl import JsonLines
-from streambits.io.rows.messages import BrokerOptions
 from streambits.io.rows.npy import Npy, Npz
 from streambits.io.rows.vecs import ByteVecs, Vecs
-from streambits.io.urls import is_url, shown
+from streambits.io.urls import is_url, redact_url
 
 __all__ = ["BROKERS", "FORMATS", "format_of", "open_source"]
 
@@ -55,7 +54,6 @@ def open_source(
     follow: bool = False,
     idle: float | None = None,
     retry_seconds: float | None = None,
-    kafka_properties: str | Path | None = None,
     accept_changes: bool = False,
 ) -> Source:
     r"""Open files, standard input or a broker as a source of rows.
@@ -69,8 +67,8 @@ def open_source(
         Names of columns of numbers, or the name of one column of lists. By default the only
         column of lists, or else all columns of numbers; names such as id and label are then
         refused. In a .npz, the name of the array; by default X, or the only matrix. For a broker,
-        the name of the list in a message, or the number of values per row; by default as many as
-        the first good message has.
+        the name of the list in a message (`row` by default in JSON), or the number of values per
+        row; by default as many as the first good row has.
     ids
         Name of the column (or array, or key of a message) with the ids, whole numbers of 64 bits
         or texts, as in the first good row. By default rows are numbered from 0, bad ones too, and
@@ -82,9 +80,11 @@ def open_source(
         Names of further columns, which come along as texts.
     format
         For files one of `FORMATS`; by default by the suffix, and CSV for standard input. For
-        brokers json, the default, or f4.
+        brokers json, the default, one row per message; arrow, an Arrow stream of many rows per
+        message; or f4, the numbers of one or more rows in single precision, with `columns`.
     rows
-        Rows per batch, at most; by default 8,192 of a file and 1,024 of a broker.
+        Rows per batch, at most; by default 8,192 of a file. Of a broker messages per batch, by
+        default 1,024, and at most 32 where they have many rows.
     groups
         Of Parquet files: the first row group to read, and the one to stop before. By default all.
     follow
@@ -93,8 +93,6 @@ def open_source(
         Of a broker: wait for more messages, and end after so many seconds without one.
     retry_seconds
         Seconds that a broker may be away, 60 by default; files do not need it.
-    kafka_properties
-        Of Kafka: a file of settings of the client, such as who logs in; files do not need it.
     accept_changes
         Resume even if files that were read before have changed since.
 
@@ -138,10 +136,9 @@ def open_source(
             "follow": follow,
             "idle": idle,
             "retry_seconds": retry_seconds,
-            "properties": kafka_properties,
         }
         present = {name: value for name, value in options.items() if value is not None}
-        return _open_broker(listed, cast("BrokerOptions", present))
+        return _open_broker(listed, present)
     if follow or idle is not None:
         name = "follow" if follow else "idle"
         raise InputError(f"{name} is for brokers: files are read to their end")
@@ -214,12 +211,12 @@ def format_of(name: str) -> str | None:
     return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
 
 
-def _open_broker(paths: list[str], options: BrokerOptions) -> Source:
+def _open_broker(paths: list[str], options: dict[str, Any]) -> Source:
     scheme = paths[0].partition("://")[0]
     if len(paths) > 1 or scheme not in BROKERS:
         schemes = ", ".join(f"{scheme}://" for scheme in BROKERS)
         raise InputError(
-            f"{' '.join(map(shown, paths))} is not a source: name files, or one of {schemes}"
+            f"{' '.join(map(redact_url, paths))} is not a source: name files, or one of {schemes}"
         )
     if scheme == "kafka":
         from streambits.io.rows.kafka import KafkaSource  # noqa: PLC0415 - an extra

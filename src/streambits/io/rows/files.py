@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LARGEST, Ids, as_rows
+from streambits._arrays import LARGEST, NOT_COORDINATES, Ids, as_rows
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.bad_rows import why_bad
 from streambits.io.rows.inputs import (
@@ -33,7 +33,6 @@ from streambits.io.rows.inputs import (
 from streambits.model.batches import Reject, Removals, RowBatch
 
 REJECT_TEXT = 200  # characters of a bad row that its reject shows
-NOT_COORDINATES = ("id", "ids", "label", "labels", "target", "class")
 MANY = 1000  # files; of more, those of the same size and time are not opened to compare them
 At = dict[str, int]  # a place in a file
 Mask = NDArray[np.bool_]

@@ -3,46 +3,25 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.io.rows.kafka_settings import (
-    PREFIX,
-    PROPERTIES,
-    Properties,
-    client_settings,
-    secrets_of,
-)
-from streambits.io.rows.message_parser import Fetched, Message
-from streambits.io.rows.messages import BrokerOptions, BrokerSource
-from streambits.io.urls import Url, secrets_in, shown, without
+from streambits.io.rows.message_parser import SHIFT, Fetched, Message
+from streambits.io.rows.messages import BrokerSource
+from streambits.io.urls import Url, redact, redact_url, secrets_in
 from streambits.model.batches import Reject, RowBatch
 
 try:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 except ImportError:
     raise MissingExtraError("confluent-kafka", "kafka") from None
 
-__all__ = [  # the client's names too: no other file imports it
-    "ANSWER",
-    "SETTINGS",
-    "AdminClient",
-    "Consumer",
-    "KafkaError",
-    "KafkaException",
-    "KafkaSource",
-    "NewTopic",
-    "Producer",
-    "TopicPartition",
-    "client_refusal",
-    "error_text",
-]
 T = TypeVar("T")
 ANSWER = 5.0  # seconds for the answer to a question
 WAIT = 1.0  # seconds for messages to come
-SHIFT = 48  # bits of an id that are the offset; those above are the partition
+PREFIX = "STREAMBITS_KAFKA_"  # of variables, such as STREAMBITS_KAFKA_SASL_PASSWORD
 EXAMPLE = "kafka://host:9092,host:9092/topic"
+SECRET = ("password", "secret", "jaas", "key.pem", "token", "oauthbearer.config", "user.info")
 SETTINGS = {
     "group.id": "streambits",  # the client wants one; nothing is committed to it
     "enable.auto.commit": False,
@@ -58,7 +37,7 @@ SETTINGS = {
 
 
 class KafkaSource(BrokerSource):
-    """The messages of a topic, one row each.
+    """The messages of a topic.
 
     Parameters
     ----------
@@ -79,10 +58,10 @@ class KafkaSource(BrokerSource):
     that round first. By default there is one round; with `follow` they do not end, and with `idle`
     they end after so many seconds without a message.
 
-    Nothing is committed to a consumer group, so any number of jobs can read one topic. A row
-    without an id of its own has the id partition * 2**48 + offset: with one partition, the offset.
-    Brokers that go away are waited for. Messages that were removed before they were read are a
-    reject. A message without a value removes the row whose id is its key.
+    The client is assigned partitions at our offsets, and nothing is committed to a consumer group,
+    so any number of jobs can read one topic. Brokers that go away are waited for. Messages that
+    were removed before they were read are a reject. A message without a value removes the row whose
+    id is its key.
     """
 
     def __init__(
@@ -91,89 +70,62 @@ class KafkaSource(BrokerSource):
         topic: str,
         *,
         config: Mapping[str, Any] | None = None,
-        **options: Unpack[BrokerOptions],
+        **options: Any,
     ) -> None:
-        self.servers, self.topic = servers, topic
-        path = options.get("properties")
-        self.file = Properties({}, {}) if path is None else Properties.load(path)
-        self.config = {**self.file.settings, **(config or {})}
+        self.servers, self.topic, self.config = servers, topic, dict(config or {})
         url = f"kafka://{servers}"
-        secrets = (*secrets_in(url), *secrets_of(self.file.settings), *secrets_of(self.config))
-        super().__init__(f"{shown(url)}/{topic}", secrets, **options)
+        hidden = [str(v) for name, v in self.config.items() if any(s in name for s in SECRET)]
+        super().__init__(f"{redact_url(url)}/{topic}", (*secrets_in(url), *hidden), **options)
 
     @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        config: Mapping[str, Any] | None = None,
-        **options: Unpack[BrokerOptions],
-    ) -> Self:
+    def from_url(cls, url: str, *, config: Mapping[str, Any] | None = None, **options: Any) -> Self:
         """From kafka://host:port,host:port/topic.
 
         Settings of librdkafka, such as who logs in, are read from the environment, unless `config`
-        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on. What neither has is
-        read from the file `properties`, or else from the one that STREAMBITS_KAFKA_PROPERTIES
-        names.
+        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.user is not None or parts.password is not None or parts.query:
             raise InputError(
-                f"{shown(url)} must have hosts and a topic only: who logs in and other settings "
-                f"come from the environment, such as {PREFIX}SASL_USERNAME, {PREFIX}SASL_PASSWORD, "
-                f"{PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL, or from the file that "
-                f"{PROPERTIES} names"
+                f"{redact_url(url)} must have hosts and a topic only: who logs in and other "
+                f"settings come from the environment, such as {PREFIX}SASL_USERNAME, "
+                f"{PREFIX}SASL_PASSWORD, {PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL"
             )
-        if options.get("properties") is None:
-            options["properties"] = os.environ.get(PROPERTIES) or None
-        config = client_settings(os.environ) | dict(config or {})
-        return cls(parts.hosts, parts.path.strip("/"), config=config, **options)
+        settings = {
+            name.removeprefix(PREFIX).lower().replace("_", "."): value
+            for name, value in os.environ.items()
+            if name.startswith(PREFIX) and value
+        }
+        return cls(
+            parts.hosts, parts.path.strip("/"), config=settings | dict(config or {}), **options
+        )
 
     def identity(self) -> Any:
         """The topic, the cluster's own name, which asks the cluster, and what rows are made of."""
-        consumer = _TopicConsumer(self, {})
-        try:
-            found = {"kafka": self.topic, "cluster": consumer.metadata().cluster_id}
-            return found | self.parser.identity()
-        finally:
-            consumer.close()
+        with _TopicReader(self) as reader:
+            identity = {"kafka": self.topic, "cluster": reader.metadata().cluster_id}
+        return identity | self.parser.identity()
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Batches from the oldest messages of the topic, or from an offset."""
         at = self.checked_offset(offset, dict) or {"next": {}, "end": {}}
         parser = self.parser.resumed(at)
-        consumer = _TopicConsumer(self, _numbered(at["next"]), _numbered(at["end"]))
-        try:
-            consumer.metadata()
-            for messages, lost in self._rounds(consumer):
-                self.lag = consumer.lag
-                place = {"next": _named(consumer.places), "end": _named(consumer.ends)}
+        with _TopicReader(self, _by_number(at["next"]), _by_number(at["end"])) as reader:
+            reader.metadata()
+            for messages, lost in self._rounds(reader):
+                self.lag = reader.lag
+                place = {"next": _by_text(reader.next), "end": _by_text(reader.ends)}
                 yield parser.batch(messages, place, lost)
-        finally:
-            consumer.close()
 
-    def ask(self, question: Callable[[], T]) -> T:
-        """Ask until there is an answer, or for as long as a cluster may be away."""
-        retry = self.retry()
-        while True:
-            try:
-                answer = question()
-            except KafkaException as error:
-                retry.wait(error_text(error))
-            else:
-                retry.answered()
-                return answer
-
-    def _rounds(self, consumer: "_TopicConsumer") -> Iterator[Fetched]:
+    def _rounds(self, reader: "_TopicReader") -> Iterator[Fetched]:
         """Rounds, beginning with the rest of the one that an offset has left unfinished."""
-        last = time.monotonic()
-        resumed = consumer.behind
+        last, resumed = time.monotonic(), reader.behind
         while True:
             empty = True
-            if not consumer.behind:
-                consumer.ends = consumer.newest()
-            for partition in sorted(consumer.ends):
-                for fetched in consumer.fetch(partition, consumer.ends[partition]):
+            if not reader.behind:
+                reader.find_ends()
+            for partition in sorted(reader.ends):
+                for fetched in reader.fetch(partition):
                     yield fetched
                     last, empty = time.monotonic(), False
             if not (resumed and empty):  # a resumed round with nothing left does not count
@@ -184,105 +136,109 @@ class KafkaSource(BrokerSource):
             resumed = False
 
 
-class _TopicConsumer:
+class _TopicReader:
     """A consumer of the topic, and how far it is.
 
-    places: the next offset of every partition; ends: where the round ends in each; high: where
-    they ended when last asked.
+    next: the next offset of every partition; ends: where the round ends in each; high: where they
+    ended when last asked.
     """
 
     def __init__(
-        self, source: KafkaSource, places: dict[int, int], ends: dict[int, int] | None = None
+        self,
+        source: KafkaSource,
+        start: dict[int, int] | None = None,
+        ends: dict[int, int] | None = None,
     ) -> None:
-        self.source, self.places, self.ends = source, places, ends or {}
+        self.source, self.next, self.ends = source, start or {}, ends or {}
         self.high: dict[int, int] = {}
         self.reason: Any = "no message comes"
         settings = {**SETTINGS, "bootstrap.servers": source.servers, "error_cb": self._note}
         try:
             self._consumer = Consumer(settings | source.config)
         except KafkaException as error:
-            raise InputError(
-                f"{source.name} cannot be read: {client_refusal(error, source)}"
-            ) from None
+            reason = redact(_text_of(error), source.secrets)
+            raise InputError(f"{source.name} cannot be read: {reason}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
 
     @property
     def lag(self) -> int:
         """Messages not yet read."""
-        return sum(max(0, end - self.places.get(p, 0)) for p, end in self.high.items())
+        return sum(max(0, end - self.next.get(p, 0)) for p, end in self.high.items())
 
     @property
     def behind(self) -> bool:
         """Whether the round is not finished."""
-        return any(self.places.get(p, 0) < end for p, end in self.ends.items())
+        return any(self.next.get(p, 0) < end for p, end in self.ends.items())
 
-    def close(self) -> None:
-        self._consumer.close()
-
-    def metadata(self, *, wait: bool = False) -> Any:
-        """What the cluster says of the topic; wait: for a cluster that is away."""
+    def metadata(self) -> Any:
+        """What the cluster says of the topic; a cluster that is away is not waited for."""
         try:
-            found = self.source.ask(self._topics) if wait else self._topics()
+            answer = self._topics()
         except KafkaException as error:
-            raise self.source.retry().unreachable(error_text(error)) from error
-        topic = found.topics.get(self.source.topic)
+            raise self.source.retry().unreachable(_text_of(error)) from error
+        topic = answer.topics.get(self.source.topic)
         if topic is None or not topic.partitions:
             raise InputError(f"there is no topic for {self.source.name}: check its name")
-        return found
+        return answer
 
-    def newest(self) -> dict[int, int]:
-        """Where every partition ends now."""
-        topic = self.source.ask(self._topics).topics[self.source.topic]
-        found = {}
-        for partition in topic.partitions:
-            low, found[partition] = self._limits(partition)
-            self.places.setdefault(partition, low)
-        return found
+    def find_ends(self) -> None:
+        """Begin a round: ask where every partition ends now."""
+        topic = self._ask(self._topics).topics[self.source.topic]
+        limits = {partition: self._limits(partition) for partition in topic.partitions}
+        self.ends = {partition: high for partition, (_, high) in limits.items()}
+        self.next = {partition: low for partition, (low, _) in limits.items()} | self.next
 
-    def fetch(self, partition: int, end: int) -> Iterator[Fetched]:
-        """The messages of a partition from its place up to an end."""
-        retry = self.source.retry()
-        while self.places.get(partition, 0) < end:
+    def fetch(self, partition: int) -> Iterator[Fetched]:
+        """The messages of a partition from its next offset to the end of the round."""
+        retry, end = self.source.retry(), self.ends[partition]
+        while self.next.get(partition, 0) < end:
             removed = self._assign(partition, end)
             if removed:
                 yield [], removed
             healthy = True
-            while healthy and self.places[partition] < end:
-                start = self.places[partition]
-                count = min(self.source.rows, end - start)
-                found = self._consumer.consume(count, timeout=WAIT)
-                messages, healthy = self._sort_out(found, partition, end)
+            while healthy and self.next[partition] < end:
+                start = self.next[partition]
+                delivered = self._consumer.consume(min(self.source.rows, end - start), timeout=WAIT)
+                messages, healthy = self._in_sequence(delivered, partition, end)
                 if messages:
                     yield messages, ()
-                if self.places[partition] > start:
+                if self.next[partition] > start:
                     retry.answered()
                 else:
                     retry.wait(self.reason)
 
     def _assign(self, partition: int, end: int) -> tuple[Reject, ...]:
-        """Go to the place in a partition; returns what is no longer there."""
+        """Go to the next offset of a partition; returns what is no longer there."""
         low, _ = self._limits(partition)
-        start = self.places.setdefault(partition, low)
-        place = self.places[partition] = min(max(start, low), end)
-        self._consumer.assign([TopicPartition(self.source.topic, partition, place)])
-        if start == place:
+        start = self.next.get(partition, low)
+        offset = self.next[partition] = min(max(start, low), end)
+        self._consumer.assign([TopicPartition(self.source.topic, partition, offset)])
+        if start == offset:
             return ()
-        where = f"{self.source.topic}, partition {partition}, offsets {start} to {place - 1}"
+        where = f"{self.source.topic}, partition {partition}, offsets {start} to {offset - 1}"
         return (Reject(where, "removed from the topic before they were read"),)
 
-    def _sort_out(self, found: list[Any], partition: int, end: int) -> tuple[list[Message], bool]:
+    def _in_sequence(
+        self, delivered: list[Any], partition: int, end: int
+    ) -> tuple[list[Message], bool]:
         """The messages that were asked for, and whether there was no error among them."""
         messages, healthy = [], True
-        for one in found:
-            error, offset, place = one.error(), one.offset(), self.places[partition]
+        for one in delivered:
+            error, offset, start = one.error(), one.offset(), self.next[partition]
             if one.partition() != partition:
                 continue
-            if error is None and place <= offset < end:
+            if error is None and start <= offset < end:
                 where = f"{self.source.topic}, partition {partition}, offset {offset}"
                 name = (partition << SHIFT) + offset
                 messages.append(Message(name, where, one.value(), one.key()))
-                self.places[partition] = offset + 1
+                self.next[partition] = offset + 1
             elif error is None or error.code() == KafkaError._PARTITION_EOF:
-                self.places[partition] = max(place, min(offset, end))
+                self.next[partition] = max(start, min(offset, end))
             else:
                 self.reason, healthy = error.str(), False
         return messages, healthy
@@ -290,17 +246,26 @@ class _TopicConsumer:
     def _limits(self, partition: int) -> tuple[int, int]:
         """The oldest offset of a partition and the next that it will give."""
         which = TopicPartition(self.source.topic, partition)
-        low, high = self.source.ask(
-            lambda: self._consumer.get_watermark_offsets(which, timeout=ANSWER)
-        )
+        low, high = self._ask(lambda: self._consumer.get_watermark_offsets(which, timeout=ANSWER))
         self.high[partition] = high
-        place = self.places.get(partition, 0)
-        if place > high:
+        if self.next.get(partition, 0) > high:
             raise StorageError(
                 f"{self.source.name} ends at {high} in partition {partition}, and was read up to "
-                f"{place}: it is not the topic it was; begin a new job"
+                f"{self.next[partition]}: it is not the topic it was; begin a new job"
             )
         return low, high
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask until there is an answer, or for as long as a cluster may be away."""
+        retry = self.source.retry()
+        while True:
+            try:
+                answer = question()
+            except KafkaException as error:
+                retry.wait(_text_of(error))
+            else:
+                retry.answered()
+                return answer
 
     def _topics(self) -> Any:
         return self._consumer.list_topics(self.source.topic, timeout=ANSWER)
@@ -309,26 +274,15 @@ class _TopicConsumer:
         self.reason = error.str()
 
 
-def error_text(error: KafkaException) -> str:
+def _text_of(error: KafkaException) -> str:
     """What the client says."""
     reason = error.args[0] if error.args else error
     return str(reason.str()) if isinstance(reason, KafkaError) else str(reason)
 
 
-def client_refusal(error: KafkaException, source: KafkaSource) -> str:
-    """Why the client does not take its settings; where the one in question is, not its value."""
-    text = error_text(error)
-    for name, place in source.file.places.items():
-        if f'"{name}"' in text and source.config[name] == source.file.settings[name]:
-            rest = without(text.replace(f'"{name}"', "it"), (source.config[name], *source.secrets))
-            return f"{place}: {name} is refused: {rest}"
-    also = f" (more settings are in {source.properties})" if source.file.places else ""
-    return without(text, source.secrets) + also
+def _by_number(offsets: dict[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in offsets.items()}
 
 
-def _numbered(places: dict[str, int]) -> dict[int, int]:
-    return {int(partition): place for partition, place in places.items()}
-
-
-def _named(places: dict[int, int]) -> dict[str, int]:
-    return {str(partition): place for partition, place in sorted(places.items())}
+def _by_text(offsets: dict[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}

@@ -1,29 +1,40 @@
-"""Messages of a broker as rows and removals, one of either per message."""
+"""Messages of a broker as rows and removals: JSON of one row, or Arrow and numbers of many rows."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from streambits._arrays import LARGEST, TEXT, Ids, as_choice, as_count
+from streambits._arrays import LARGEST, TEXT, as_choice, as_count
 from streambits.errors import InputError
 from streambits.io.bad_rows import BadRowError, why_bad, why_bad_id
-from streambits.model.batches import Reject, Removals, RowBatch
+from streambits.io.rows.arrow import (
+    PROBE,
+    _cut,
+    _is_text,
+    _layout,
+    _sift_table,
+    _vector_columns,
+)
+from streambits.io.rows.files import Found, Layout, ReadOptions, kept_text, sift
+from streambits.model.batches import Reject, Removals, RowBatch, join_batches
 
-MESSAGE_FORMATS = ("json", "f4")
+MESSAGE_FORMATS = ("json", "arrow", "f4")
 BY_KEY = ("@key", "@key:text")  # instead of a name: the key of a Kafka message is its id
-ROW = "row"  # where the numbers are, unless something else is said or seen
+ROW = "row"  # the name of the numbers in an object, unless columns says another
 SHOWN = 200  # characters of a message that its reject shows
-NUMBERS = {int, float}
-YES, NO = (True, "true"), (False, "false", None)  # marks of removal; Debezium writes texts
+SHIFT = 48  # bits of an id that are the offset; those above are the partition
+ROW_BITS = 16  # the lowest bits of the id of a row in a message of many
+LAST_OFFSET = 1 << (SHIFT - ROW_BITS)  # from here on rows of a message need ids of their own
+MARKS = {True: True, "true": True, False: False, "false": False, None: False}  # of removal
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as a number is written; 007 is a text
 
 
 class Message(NamedTuple):
-    """id: for a row without its own; where: for a reject; data: as it came, None for a tombstone.
+    """id: its partition << 48 and its offset; where: for a reject; data: None for a tombstone.
 
     key: of a Kafka message, if it has one.
     """
@@ -34,21 +45,16 @@ class Message(NamedTuple):
     key: bytes | None = None
 
 
-Columns = int | str | Sequence[str] | None  # how many numbers, or the name of their list
+Columns = int | str | Sequence[str] | None  # how many numbers, or what names them
 Fetched = tuple[list[Message], tuple[Reject, ...]]  # and what was lost before them
 
 
 class _Event(NamedTuple):
-    """What a message says. row: None for a removal; key: where the row was in an object.
-
-    placed: whether the id is the message's place, because it has no other.
-    """
+    """What a message of one row says. row: None for a removal."""
 
     id: Any
-    row: NDArray[Any] | None = None
-    key: str = ROW
-    kept: tuple[str | None, ...] = ()
-    placed: bool = False
+    row: NDArray[np.float64] | None = None
+    payload: tuple[str | None, ...] = ()
 
 
 class MessageParser:
@@ -57,28 +63,28 @@ class MessageParser:
     Parameters
     ----------
     format
-        'json': an array of numbers, or an object such as {"id": 7, "row": [0.5, 1.5]}; a message
-        without an id has its place in the stream as its id. 'f4': the bytes of little-endian
-        numbers in single precision.
+        'json': a message is an array of numbers, or an object such as {"id": 7, "row": [0.5, 1.5]}.
+        'arrow': one Arrow IPC stream of many rows. 'f4': the bytes of little-endian numbers in
+        single precision, of one or more rows of `columns` numbers.
     id_key
-        The name of the id in an object; or '@key', the key of a Kafka message: a whole number if
-        the first one is, else a text; or '@key:text', the same but always a text.
-    row_key
-        The name of the numbers in an object. By default 'row' if the first good message has it,
-        else the only list of numbers in it.
+        The name of the id; or '@key', the key of a Kafka message: a whole number if the first one
+        is, else a text; or '@key:text', the same but always a text. Where a message has no ids,
+        they are made of its partition and offset: partition * 2**48 + offset in JSON, and
+        partition * 2**48 + offset * 2**16 + row in messages of many rows.
     columns
-        Numbers per row; by default as many as the first good row has. Or instead of `row_key` the
-        name of the numbers.
+        The name of the numbers, 'row' by default in JSON; of Arrow, names of columns of numbers or
+        of one column of lists, by default as in Arrow files. Or how many numbers a row has; by
+        default as many as the first good row.
     keep
-        Names of further values of an object, which become the payload.
+        Names of further values, which become the payload.
     removed
-        The name of a mark in an object: true if its id is to be removed.
+        The name of a mark: where it is true, the id is removed.
 
     Notes
     -----
-    A null instead of the numbers removes the id, and so does a tombstone of Kafka, a message
-    without a value whose key is the id. The first good message decides what the others must be
-    like: width, name of the numbers, kind of ids.
+    A null instead of the list of numbers removes the id, and so does a tombstone of Kafka, a
+    message without a value whose key is the id. The first good row decides what the others must be
+    like: width, names of Arrow columns, kind of ids. What it decided is part of every offset.
     """
 
     def __init__(
@@ -86,42 +92,66 @@ class MessageParser:
         format: str = "json",  # noqa: A002 - what users call it
         *,
         id_key: str = "id",
-        row_key: str | None = None,
         columns: Columns = None,
         keep: str | Sequence[str] = (),
         removed: str | None = None,
     ) -> None:
         self.format = as_choice(format, "format", MESSAGE_FORMATS)
-        name, width = _name_or_width(columns)
-        if self.format == "f4" and (name is not None or keep or removed is not None):
-            what = "columns" if name is not None else "keep" if keep else "removed"
-            raise InputError(f"{what} names a part of an object, and messages in f4 have none")
+        self._names, self._width = _names_or_width(columns)
         self.id_key, self.by_key = id_key, id_key in BY_KEY
-        self.keep, self.removed = _distinct(keep), removed
-        self._named = row_key if name is None else name
-        self._width = width
-        if removed is not None and removed in (id_key, self._named):
+        self.keep, self.removed = _distinct(keep, "keep"), removed
+        self._check_format()
+        self.row_key = self._names[0] if self._names else ROW
+        if removed is not None and removed in (id_key, *(self._names or (ROW,))):
             raise InputError(f"removed is {removed!r}, which is the name of something else")
         self._resume({})
 
+    def _check_format(self) -> None:
+        named = {
+            "columns": self._names,
+            "keep": self.keep,
+            "removed": self.removed is not None,
+            "ids": self.id_key not in ("id", *BY_KEY),
+        }
+        wrong = [what for what, name in named.items() if name]
+        if self.format == "f4" and wrong:
+            raise InputError(
+                f"{wrong[0]} names a part of a message, and messages in f4 have no names"
+            )
+        if self.format == "f4" and self._width is None:
+            raise InputError(
+                "messages in f4 are rows of numbers without marks between them: say how many "
+                "numbers a row has with columns (--columns 64)"
+            )
+        if self.format == "json" and self._names and len(self._names) > 1:
+            raise InputError(
+                f"columns is {list(self._names)!r}; for messages in JSON it is the number of "
+                f"values per row, or the name of one list of numbers"
+            )
+        if self.format == "arrow" and self.by_key:
+            raise InputError(
+                f"ids is {self.id_key!r}, the key of a message, and messages in arrow have many "
+                f"rows: name their column of ids"
+            )
+
     def identity(self) -> dict[str, Any]:
         """What decides which rows come from the messages, for the identity of a source."""
-        found: dict[str, Any] = {
+        several = self._names is not None and len(self._names) > 1
+        identity: dict[str, Any] = {
             "format": self.format,
             "id_key": self.id_key,
-            "row_key": self._named or ROW,
+            "row_key": list(self._names or ()) if several else self.row_key,
             "columns": self._width,
         }
-        found |= {"keep": list(self.keep)} if self.keep else {}
-        return found | ({"removed": self.removed} if self.removed is not None else {})
+        identity |= {"keep": list(self.keep)} if self.keep else {}
+        return identity | ({"removed": self.removed} if self.removed is not None else {})
 
     def resumed(self, offset: Mapping[str, Any]) -> "MessageParser":
         """A parser with the same settings that knows what the messages before an offset decided."""
         parser = MessageParser(
             self.format,
             id_key=self.id_key,
-            row_key=self._named,
-            columns=self._width,
+            columns=self._width if self._names is None else self._names,
             keep=self.keep,
             removed=self.removed,
         )
@@ -130,24 +160,18 @@ class MessageParser:
 
     def _resume(self, offset: Mapping[str, Any]) -> None:
         """Know what an offset has recorded: `_decided` is its inverse."""
-        width = offset.get("columns")
-        self.columns = self._width if width is None else int(width)
-        self._seen = bool(offset.get("seen", width is not None))  # a good row
-        self.row_key = self._named or offset.get("row_key", ROW if self._seen else None)
-        known = True if self.id_key == "@key:text" else False if self._seen else None
-        self.text: bool | None = offset.get("text", known)
-        self._placed = bool(offset.get("places", False))
+        begun = offset.get("columns") is not None and offset.get("seen", True)
+        kind = False if begun else True if self.id_key == "@key:text" else None
+        self.columns: int | None = self._width or offset.get("columns")
+        self.text: bool | None = offset.get("text", kind)  # whether ids are texts
+        self._places = bool(offset.get("places", False))  # whether rows have places as ids
+        self._numbers = tuple(offset.get("names", ()))  # of Arrow columns of numbers
 
     def _decided(self) -> dict[str, Any]:
-        """What an offset must record; as little as can be: it was {"columns": ...} for long."""
-        found: dict[str, Any] = {"columns": self.columns}
-        if self.columns is not None and not self._seen:
-            found["seen"] = False
-        if self.row_key not in (None, ROW, self._named):
-            found["row_key"] = self.row_key
-        if self.text or (self.text is not None and not self._seen):
-            found["text"] = self.text
-        return found | ({"places": True} if self._placed else {})
+        """What an offset must record."""
+        decided: dict[str, Any] = {"columns": self.columns, "text": self.text}
+        decided |= {"places": True} if self._places else {}
+        return decided | ({"names": list(self._numbers)} if self._numbers else {})
 
     def batch(
         self, messages: Iterable[Message], place: dict[str, Any], lost: Iterable[Reject] = ()
@@ -163,123 +187,96 @@ class MessageParser:
         lost
             Rejects that come before those of the messages.
         """
-        good: list[_Event] = []
-        gone: list[tuple[Any, int]] = []
-        rejects = list(lost)
+        if self.format == "json":
+            found = self._objects(messages, list(lost))
+        else:
+            found = join_batches([self._gathered([], list(lost)), *map(self._part, messages)])
+        return found._replace(offset={**place, **self._decided()})
+
+    # One row per message
+
+    def _objects(self, messages: Iterable[Message], rejects: list[Reject]) -> RowBatch:
+        events = []
         for message in messages:
             try:
-                event = self._event(message)
-                self._settle(event, message)
+                events.append(self._event(message))
             except BadRowError as reason:
-                text = (message.data or b"")[:SHOWN].decode("utf-8", "backslashreplace")
-                rejects.append(Reject(message.where, str(reason), text))
-            else:
-                if event.row is None:
-                    gone.append((event.id, len(good)))
-                else:
-                    good.append(event)
+                rejects.append(_rejected(message, reason))
+        return self._gathered(events, rejects)
+
+    def _gathered(self, events: list[_Event], rejects: list[Reject]) -> RowBatch:
+        """Events in their order, and rejects, as a batch."""
+        kind = TEXT if self.text else np.int64
+        good = [event for event in events if event.row is not None]
+        rows = np.array([event.row for event in good]) if good else np.empty((0, self.columns or 0))
+        removals = None
+        if len(good) < len(events):
+            gone = np.array([event.row is None for event in events], np.bool_)
+            names = [event.id for event in events if event.row is None]
+            at = np.cumsum(~gone, dtype=np.int64)[gone]
+            removals = Removals(np.array(names, kind), at)
+        payload = np.array([event.payload for event in good], object) if self.keep else None
         return RowBatch(
-            self._ids([event.id for event in good]),
-            self._rows([event.row for event in good]),
-            {**place, **self._decided()},
-            tuple(rejects),
-            self._removals(gone),
-            self._payload([event.kept for event in good]),
+            np.array([event.id for event in good], kind),
+            rows,
+            rejects=tuple(rejects),
+            removals=removals,
+            payload=None if payload is None else payload.reshape(len(good), len(self.keep)),
         )
-
-    def _ids(self, ids: list[Any]) -> Ids:
-        return np.array(ids, TEXT if self.text else np.int64)
-
-    def _rows(self, rows: list[Any]) -> NDArray[Any]:
-        dtype = np.float32 if self.format == "f4" else np.float64
-        return np.array(rows, dtype) if rows else np.empty((0, self.columns or 0), dtype)
-
-    def _removals(self, gone: list[tuple[Any, int]]) -> Removals | None:
-        if not gone:
-            return None
-        return Removals(
-            self._ids([name for name, _ in gone]), np.array([at for _, at in gone], np.int64)
-        )
-
-    def _payload(self, kept: list[tuple[str | None, ...]]) -> NDArray[np.object_] | None:
-        if not self.keep:
-            return None
-        return np.array(kept, object).reshape(len(kept), len(self.keep))
 
     def _event(self, message: Message) -> _Event:
         if message.data is None:
             return _Event(self._tombstone(message))
-        if not message.data:
-            raise BadRowError("the message is empty")
-        value = _raw(message.data) if self.format == "f4" else _parsed(message.data)
-        if isinstance(value, dict):
-            return self._object(message, value)
-        name = self._key(message) if self.by_key else message.id
-        none: tuple[str | None, ...] = (None,) * len(self.keep)
-        return _Event(name, self._row(value), kept=none, placed=not self.by_key)
-
-    def _object(self, message: Message, fields: dict[str, Any]) -> _Event:
-        removes = self._marked(fields) or self._is_null(fields)
-        key = "" if removes else self._row_key(fields)
-        name: Any = message.id
-        placed = not self.by_key and self.id_key not in fields
-        if self.by_key:
-            name = self._key(message)
-        elif not placed:
-            name = fields[self.id_key]
-        elif removes:
+        value = _parsed(message.data)
+        fields = value if isinstance(value, dict) else {self.row_key: value}
+        unnamed = not isinstance(value, dict) or self.id_key not in fields
+        placed = unnamed and not self.by_key
+        removes = isinstance(value, dict) and (
+            self._marked(fields) or fields.get(self.row_key, self) is None
+        )
+        if removes and placed:
             raise BadRowError(f"it removes a row, and has no {self.id_key!r} that says which")
+        name = fields.get(self.id_key) if not unnamed else message.id
+        name = self._key(message) if self.by_key else name
         if removes:
+            self.text = self._checked(name)
             return _Event(name)
-        kept = tuple([_as_text(fields.get(one)) for one in self.keep]) if self.keep else ()
-        return _Event(name, self._row(fields[key]), key, kept, placed)
+        if self.row_key not in fields:
+            names = ", ".join(fields)[:SHOWN] or "nothing"
+            raise BadRowError(
+                f"it has no {self.row_key!r}, but {names}: name its list of numbers with columns "
+                f"(--columns)"
+            )
+        row = self._row(fields[self.row_key])
+        payload = tuple([kept_text(fields.get(one)) for one in self.keep]) if self.keep else ()
+        self._settle(name, len(row), placed=placed)
+        return _Event(name, row, payload)
+
+    def _row(self, values: Any) -> NDArray[np.float64]:
+        """Numbers as a row, if they are of a size that can be used."""
+        fits = isinstance(values, list) and len(values) == (self.columns or len(values) or 1)
+        if fits and set(map(type, values)) <= {int, float}:
+            row = np.array(values, np.float64)
+            if (np.abs(row) < LARGEST).all():
+                return row
+        raise BadRowError(why_bad(values, self.columns))
 
     def _marked(self, fields: dict[str, Any]) -> bool:
         """Whether an object is marked as a removal."""
-        if self.removed is None:
-            return False
-        mark = fields.get(self.removed)
-        if mark not in YES and mark not in NO:
+        mark = None if self.removed is None else fields.get(self.removed)
+        if not isinstance(mark, bool | str | None) or mark not in MARKS:
             raise BadRowError(f"{self.removed!r} is {repr(mark)[:SHOWN]}, neither true nor false")
-        return mark in YES
-
-    def _is_null(self, fields: dict[str, Any]) -> bool:
-        """Whether an object has a null instead of numbers."""
-        if self.row_key is not None:
-            return fields.get(self.row_key, self) is None
-        if ROW in fields:
-            return fields[ROW] is None
-        known = {self.id_key, "id", self.removed}
-        return [value for name, value in fields.items() if name not in known] == [None]
-
-    def _row_key(self, fields: dict[str, Any]) -> str:
-        """The name of the numbers in an object, which must be there."""
-        key = self.row_key or ROW
-        if key in fields:
-            return key
-        names = _listed(fields)
-        if self.row_key is not None:
-            raise BadRowError(f"it has no {key!r}, but {names}")
-        lists = [n for n, v in fields.items() if n != self.id_key and _numbers(v) is not None]
-        if len(lists) != 1:
-            found = f"several: {_listed(lists)}" if lists else f"none in {names}"
-            raise BadRowError(f"it must have one list of numbers, or columns names it; got {found}")
-        return lists[0]
-
-    def _row(self, values: Any) -> NDArray[Any]:
-        row = _numbers(values)
-        if row is None or self.columns not in (None, len(row)):
-            plain = values.tolist() if isinstance(values, np.ndarray) else values
-            raise BadRowError(why_bad(plain, self.columns))
-        return row
+        return MARKS[mark]
 
     def _tombstone(self, message: Message) -> int | str:
-        if self._placed or (self.format == "f4" and not self.by_key):
+        if self._places or (self.format == "f4" and not self.by_key):
             raise BadRowError(
                 "it has no value, so it removes what its key names; but rows of this stream have "
                 "their places as ids: if keys are ids, say so by ids='@key'"
             )
-        return self._key(message)
+        name = self._key(message)
+        self.text = self._checked(name)
+        return name
 
     def _key(self, message: Message) -> int | str:
         """The key of a message as an id."""
@@ -289,97 +286,171 @@ class MessageParser:
             text = message.key.decode()
         except UnicodeDecodeError:
             raise BadRowError("its key is not UTF-8 text, so it cannot be an id") from None
-        whole = WHOLE.fullmatch(text) is not None
-        return int(text) if whole and not self.text else text
+        return int(text) if WHOLE.fullmatch(text) and not self.text else text
 
-    def _check_id(self, name: Any, placed: bool) -> bool:
+    def _checked(self, name: Any) -> bool:
         """Whether an id is a text, if it can be used."""
-        text = isinstance(name, str) and name != ""
-        wrong = _why_bad_text(name) if text else why_bad_id(name)
+        wrong = why_bad_id(name, self.text)
+        if not wrong and isinstance(name, str) and "\0" in name:
+            wrong = f"the id {name[:40]!r} has a character that files and databases cannot hold"
         if wrong:
             raise BadRowError(wrong)
-        if self.text in (None, text):
-            return text
-        is_a, others = ("text", "whole numbers") if text else ("whole number", "texts")
-        what = "it has no id" if placed else f"the id {str(name)[:40]!r} is a {is_a}"
-        raise BadRowError(f"{what}, and the ids of this stream are {others}")
+        return isinstance(name, str)
 
-    def _settle(self, event: _Event, message: Message) -> None:
-        """Check the id, the last thing that can be wrong, and let a good message decide."""
-        self.text = self._check_id(event.id, event.placed)
-        if event.row is None or self._seen:
-            return
-        self._seen, self.columns = True, len(event.row)
-        self.row_key = self.row_key or event.key
-        self._placed = event.placed and message.key is not None
+    def _settle(self, name: Any, width: int, *, placed: bool) -> None:
+        """Check the id, the last thing that can be wrong, and let a good row decide."""
+        if placed and self.text:
+            raise BadRowError("it has no id, and the ids of this stream are texts")
+        self.text = self._checked(name)
+        self.columns, self._places = width, self._places or placed
 
+    # Many rows per message
 
-def _name_or_width(columns: Columns) -> tuple[str | None, int | None]:
-    """The name, or the number, which the command line writes as a text."""
-    if isinstance(columns, Sequence) and not isinstance(columns, str):
-        names: list[Any] = list(columns)
-        if len(names) != 1 or not isinstance(names[0], str):
-            raise InputError(
-                f"columns is {names!r}; for a broker it is the number of values per row, or the "
-                f"name of one list of numbers"
+    def _part(self, message: Message) -> RowBatch:
+        """What one message of many rows says; a reject if it cannot be used."""
+        try:
+            if message.data is None:
+                return self._gathered([_Event(self._tombstone(message))], [])
+            part = self._f4(message) if self.format == "f4" else self._arrow(message)
+        except BadRowError as reason:
+            return self._gathered([], [_rejected(message, reason)])
+        return part
+
+    def _f4(self, message: Message) -> RowBatch:
+        data = _not_empty(message.data)
+        assert self.columns is not None
+        if len(data) % (4 * self.columns):
+            raise BadRowError(f"{len(data)} bytes are not rows of {self.columns} 4-byte numbers")
+        rows = np.frombuffer(data, "<f4").reshape(-1, self.columns)
+        ids = None
+        if self.by_key:
+            if len(rows) > 1:
+                raise BadRowError(f"it has {len(rows)} rows, and its key can name only one")
+            name = self._key(message)
+            self.text = self._checked(name)
+            ids = np.array([name], TEXT if self.text else np.int64)
+
+        def reject(place: int) -> Reject:
+            values = rows[place].tolist()
+            return Reject(f"{message.where}, row {place}", why_bad(values), str(values)[:SHOWN])
+
+        return self._placed(message, len(rows), sift(Found(rows, ids), {}, reject), ids is None)
+
+    def _arrow(self, message: Message) -> RowBatch:
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        try:
+            table = pa.ipc.open_stream(_not_empty(message.data)).read_all().combine_chunks()
+            table.validate(full=True)
+            named = self.id_key in table.column_names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise BadRowError(f"it is not an Arrow stream: {error}") from None
+        options = ReadOptions(
+            self._names or self._numbers or None,
+            self.id_key if named else None,
+            removed=self.removed,
+            keep=self.keep,
+        )
+        if not table.num_rows:
+            return self._gathered([], [])
+        try:
+            names, listed = _vector_columns(table.schema, options, "it")
+        except InputError as error:
+            raise BadRowError(str(error)) from None
+        if not named and self.text:
+            raise BadRowError("it has no ids, and the ids of this stream are texts")
+        if self.removed is not None and not named:
+            raise BadRowError(f"it may remove rows, and has no {self.id_key!r} that says which")
+        if not listed and self.columns not in (None, len(names)):
+            raise BadRowError(f"expected {self.columns} values, got {len(names)}")
+        layout = self._arrow_layout(table, names, options, listed=listed)
+        if listed and named:  # as in JSON, a null removes the id
+            table, options = _with_removals(table, names[0], options)
+        [batch] = table.select([*names, *options.others]).to_batches()
+        part = _sift_table(batch, layout, options, message.where, {"row": len(batch)})
+        part = self._placed(message, len(batch), part, not named)
+        if len(part.ids) or part.removals is not None:
+            self.text = part.ids.dtype.kind == "T"
+        if len(part.ids):
+            self.columns, self._numbers = part.rows.shape[1], () if listed else names
+        return part
+
+    def _arrow_layout(
+        self, table: Any, names: tuple[str, ...], options: ReadOptions, *, listed: bool
+    ) -> Layout:
+        """How wide rows are and of which kind ids: as those before them, or as the first."""
+        width, text = self.columns, self.text
+        if width is None:
+            layout = _layout(names, listed, table.schema, _cut(table, 0, PROBE), "")
+            width = layout.width if layout else 0
+        if text is None:
+            text = options.ids is not None and _is_text(table.schema.field(options.ids).type)
+        return Layout(width, "", names, listed, text)
+
+    def _placed(self, message: Message, count: int, part: RowBatch, placed: bool) -> RowBatch:
+        """The same with ids that are made of the place of each row, where they have no others."""
+        if not placed:
+            return part
+        partition, offset = message.id >> SHIFT, message.id & ((1 << SHIFT) - 1)
+        if offset >= LAST_OFFSET or count > 1 << ROW_BITS:
+            raise BadRowError(
+                f"it has {count:,} rows without ids at the offset {offset:,}, and ids are made of "
+                f"offsets below {LAST_OFFSET:,} and at most {1 << ROW_BITS:,} rows: send ids"
             )
-        columns = names[0]
+        if len(part.ids):
+            self._places, self.text = True, False
+        return part._replace(ids=(partition << SHIFT) + (offset << ROW_BITS) + part.ids)
+
+
+def _rejected(message: Message, reason: BadRowError) -> Reject:
+    text = (message.data or b"")[:SHOWN].decode("utf-8", "backslashreplace")
+    return Reject(message.where, str(reason), text)
+
+
+def _with_removals(table: Any, name: str, options: ReadOptions) -> tuple[Any, ReadOptions]:
+    """A table whose column of marks is true where its list is null, too."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    gone = pc.is_null(table.column(name))
+    if options.removed is not None:
+        place = table.schema.get_field_index(options.removed)
+        gone = pc.or_(gone, pc.fill_null(table.column(place), False))
+        return table.set_column(place, options.removed, gone), options
+    return table.append_column("@removed", gone), options._replace(removed="@removed")
+
+
+def _names_or_width(columns: Columns) -> tuple[tuple[str, ...] | None, int | None]:
+    """The names, or the number, which the command line writes as a text."""
+    if isinstance(columns, Sequence) and not isinstance(columns, str):
+        if not columns or not all(isinstance(name, str) and name for name in columns):
+            raise InputError(
+                f"columns is {columns!r}; for a broker it is the number of values per row, or names"
+            )
+        if len(columns) > 1:
+            return _distinct(columns, "columns"), None
+        columns = columns[0]
     if isinstance(columns, str) and not columns.isdecimal():
-        return columns, None
+        return (columns,), None
     width = int(columns) if isinstance(columns, str) else columns
     return None, None if width is None else as_count(width, "columns")
 
 
-def _distinct(keep: str | Sequence[str]) -> tuple[str, ...]:
-    names = (keep,) if isinstance(keep, str) else tuple(keep)
+def _distinct(values: str | Sequence[str], name: str) -> tuple[str, ...]:
+    names = (values,) if isinstance(values, str) else tuple(values)
     if len(set(names)) < len(names) or not all(isinstance(n, str) and n for n in names):
-        raise InputError(f"keep is {names!r}; it must be names, each of them once")
+        raise InputError(f"{name} is {names!r}; it must be names, each of them once")
     return names
 
 
-def _listed(names: Iterable[str]) -> str:
-    text = ", ".join(names)[:SHOWN] or "nothing"
-    return text.encode("utf-8", "backslashreplace").decode()
+def _not_empty(data: bytes | None) -> bytes:
+    if not data:
+        raise BadRowError("the message is empty")
+    return data
 
 
 def _parsed(data: bytes) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadRowError(f"it is not JSON: {error}") from None
-
-
-def _raw(data: bytes) -> NDArray[np.float32]:
-    if len(data) % 4:
-        raise BadRowError(f"{len(data)} bytes are not a whole number of 4-byte numbers")
-    return np.frombuffer(data, "<f4")
-
-
-def _numbers(values: Any) -> NDArray[Any] | None:
-    """Values as a row, if they are numbers of a size that can be used."""
-    if isinstance(values, list) and values and set(map(type, values)) <= NUMBERS:
-        try:
-            values = np.array(values, np.float64)
-        except OverflowError:
-            return None
-    if not isinstance(values, np.ndarray):
-        return None
-    limit = LARGEST if values.dtype == np.float64 else np.inf
-    return values if bool((np.abs(values) < limit).all()) else None  # false for NaN
-
-
-def _as_text(value: Any) -> str | None:
-    """A value to be kept: half a character, which JSON can hold and files cannot, is a U+FFFD."""
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _why_bad_text(name: str) -> str:
-    """Say why a text cannot be an id, or nothing."""
-    if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-        return f"the id {name[:40]!r} has characters that files and databases cannot hold"
-    return ""
+        return orjson.loads(_not_empty(data))
+    except orjson.JSONDecodeError as error:
+        hint = "; JSON has no NaN and no Infinity" if re.search(b"NaN|Infinity", data) else ""
+        raise BadRowError(f"it is not JSON: {error}{hint}") from None

@@ -1,29 +1,14 @@
 """What sources of messages share: their options, waiting for a server, and offsets."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError
 from streambits.io.retry import DEFAULT, Retry
 from streambits.io.rows.message_parser import Columns, MessageParser
 
-
-class BrokerOptions(TypedDict, total=False):
-    """What broker sources take, besides where they read; properties: of Kafka only."""
-
-    rows: int
-    follow: bool
-    idle: float | None
-    retry_seconds: float
-    format: str
-    id_key: str
-    row_key: str | None
-    columns: Columns
-    keep: str | Sequence[str]
-    removed: str | None
-    properties: str | Path | None
+LARGE_MESSAGES = 32  # per batch, where a message has many rows
 
 
 class BrokerSource:
@@ -36,16 +21,15 @@ class BrokerSource:
     secrets
         Texts that are taken out of the client's messages.
     rows
-        Messages per batch, at most, which bounds the memory.
+        Messages per batch, at most; where a message has many rows, at most 32. A batch holds whole
+        messages, so that an offset is always one between two of them.
     follow
         Whether to wait for more messages without end.
     idle
         Wait for more messages, and end after so many seconds without one.
     retry_seconds
         Seconds that a server may be away.
-    properties
-        Of Kafka only: a file with settings of the client.
-    format, id_key, row_key, columns, keep, removed
+    format, id_key, columns, keep, removed
         See `MessageParser`.
     """
 
@@ -60,21 +44,20 @@ class BrokerSource:
         retry_seconds: float = DEFAULT,
         format: str = "json",  # noqa: A002 - what users call it
         id_key: str = "id",
-        row_key: str | None = None,
         columns: Columns = None,
         keep: str | Sequence[str] = (),
         removed: str | None = None,
-        properties: str | Path | None = None,
     ) -> None:
         self.name, self.secrets = name, secrets
-        self.rows = as_count(rows, "rows")
+        self.parser = MessageParser(
+            format, id_key=id_key, columns=columns, keep=keep, removed=removed
+        )
+        self.rows = as_count(rows, "rows")  # of JSON, a message is a row
+        if format != "json":
+            self.rows = min(self.rows, LARGE_MESSAGES)
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
         self.follow = follow or idle is not None
         self.retry_seconds = Retry(retry_seconds, name, secrets).seconds
-        self.properties = properties
-        self.parser = MessageParser(
-            format, id_key=id_key, row_key=row_key, columns=columns, keep=keep, removed=removed
-        )
         self.lag: int | None = None  # messages not yet read; None before the first
 
     @property

@@ -5,13 +5,13 @@ import concurrent.futures
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Self, Unpack
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, Self
 
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.rows.message_parser import Fetched, Message
-from streambits.io.rows.messages import BrokerOptions, BrokerSource
-from streambits.io.urls import Url, secrets_in, shown, without
+from streambits.io.rows.messages import BrokerSource
+from streambits.io.urls import Url, redact, redact_url, secrets_in
 from streambits.model.batches import Reject, RowBatch
 
 try:
@@ -35,7 +35,7 @@ UNUSED = 300.0  # seconds after which the server forgets a reader that was kille
 
 
 class NatsSource(BrokerSource):
-    """The messages of a JetStream stream, in the order of their sequence numbers, one row each.
+    """The messages of a JetStream stream, in the order of their sequence numbers.
 
     Parameters
     ----------
@@ -53,11 +53,10 @@ class NatsSource(BrokerSource):
     Notes
     -----
     Nothing is acknowledged and the server keeps nothing for us: the offset says where to resume,
-    so any number of jobs can read one stream, and reading it again gives the same rows. A row
-    without an id of its own has its sequence number as its id. A server that goes away is waited
-    for, and reading resumes after the last message that came. Messages that the stream's limits
-    removed before they were read are a reject. By default reading ends at the message that was the
-    last one when it began.
+    so any number of jobs can read one stream, and reading it again gives the same rows. The offset
+    of a message is its sequence number. A server that goes away is waited for, and reading resumes
+    after the last message that came. Messages that the stream's limits removed before they were
+    read are a reject. By default reading ends at the message that was the last one when it began.
     """
 
     def __init__(
@@ -67,28 +66,26 @@ class NatsSource(BrokerSource):
         *,
         subject: str | None = None,
         connection: Mapping[str, Any] | None = None,
-        **options: Unpack[BrokerOptions],
+        **options: Any,
     ) -> None:
-        self.servers = [one.strip() for one in server.split(",")]
-        for one in self.servers:
-            Url.parse(one if "://" in one else f"nats://{one}", EXAMPLE)
+        urls = [one.strip() for one in server.split(",")]
+        self.servers = [url if "://" in url else f"nats://{url}" for url in urls]
         self.stream, self.subject = stream, subject
         self.connection = dict(connection or {})
-        url = server if "://" in server else f"nats://{server}"
-        hidden = [self.connection.get(name) for name in ("password", "token")]
-        secrets = (*secrets_in(url), *(text for text in hidden if isinstance(text, str)))
-        super().__init__(f"{shown(url).rstrip('/')}/{stream}", secrets, **options)
-        if self.parser.by_key or self.properties is not None:
-            wrong = f"ids={self.parser.id_key!r}" if self.parser.by_key else "properties"
-            raise InputError(f"{wrong} is for Kafka: {self.name} has messages of NATS")
+        parsed = [Url.parse(url, EXAMPLE) for url in self.servers]
+        login = [self.connection.get(name) for name in ("password", "token")]
+        secrets = [secret for url in self.servers for secret in secrets_in(url)]
+        secrets += [text for text in login if isinstance(text, str)]
+        name = f"{parsed[0].scheme}://{','.join(url.hosts for url in parsed)}/{stream}"
+        super().__init__(name, tuple(secrets), **options)
+        if self.parser.by_key:
+            raise InputError(
+                f"ids={self.parser.id_key!r} is for Kafka: {self.name} has messages of NATS"
+            )
 
     @classmethod
     def from_url(
-        cls,
-        url: str,
-        *,
-        connection: Mapping[str, Any] | None = None,
-        **options: Unpack[BrokerOptions],
+        cls, url: str, *, connection: Mapping[str, Any] | None = None, **options: Any
     ) -> Self:
         """From nats://user:password@host:port,host:port/stream?subject=name.
 
@@ -98,10 +95,9 @@ class NatsSource(BrokerSource):
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.query.keys() - {"subject"}:
-            raise InputError(f"{shown(url)} must have no setting but subject: write {EXAMPLE}")
-        servers = ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(","))
+            raise InputError(f"{redact_url(url)} must have no setting but subject: write {EXAMPLE}")
         return cls(
-            servers,
+            ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(",")),
             parts.path.strip("/"),
             subject=parts.query.get("subject"),
             connection=_login(parts) | dict(connection or {}),
@@ -110,17 +106,14 @@ class NatsSource(BrokerSource):
 
     def identity(self) -> Any:
         """The stream, when it was created, which asks the server, and what rows are made of."""
-        consumer = _StreamConsumer(self, None, None)
-        with Loop() as loop:
+        with _StreamReader(self) as reader:
             try:
-                info = loop.do(consumer.info())
+                info = reader.run(reader.info())
             except LOST as error:
                 raise self.retry().unreachable(error) from error
-            finally:
-                loop.do(consumer.close())
         created = info.created.isoformat() if info.created else None
-        found = {"nats": self.stream, "subject": self.subject, "created": created}
-        return found | self.parser.identity()
+        identity = {"nats": self.stream, "subject": self.subject, "created": created}
+        return identity | self.parser.identity()
 
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Batches from the first message of the stream, or from an offset.
@@ -131,65 +124,76 @@ class NatsSource(BrokerSource):
         at = self.checked_offset(offset, int)
         parser = self.parser.resumed(at)
         unfinished = bool(not self.follow and at and at["next"] <= (at["end"] or 0))
-        consumer = _StreamConsumer(self, at.get("next"), at["end"] if unfinished else None)
-        with Loop() as loop:
-            try:
-                for messages, lost in self._fetched(loop, consumer):
-                    unfinished = False
-                    self.lag = consumer.pending
-                    place = {"next": consumer.next, "end": consumer.end}
-                    yield parser.batch(messages, place, lost)
-                if unfinished:  # there was nothing left up to the old end
-                    yield from self.read({**at, "end": None})
-            finally:
-                loop.do(consumer.close())
+        with _StreamReader(self, at.get("next"), at["end"] if unfinished else None) as reader:
+            for messages, lost in self._fetched(reader):
+                unfinished = False
+                self.lag = reader.pending
+                place = {"next": reader.next, "end": reader.end}
+                yield parser.batch(messages, place, lost)
+        if unfinished:  # there was nothing left up to the old end
+            yield from self.read({**at, "end": None})
 
-    def _fetched(self, loop: "Loop", consumer: "_StreamConsumer") -> Iterator[Fetched]:
+    def _fetched(self, reader: "_StreamReader") -> Iterator[Fetched]:
         retry, last = self.retry(), time.monotonic()
-        while not consumer.finished:
+        while not reader.finished:
             try:
-                messages, lost = loop.do(consumer.fetch())
+                messages, lost = reader.run(reader.fetch())
             except LOST as error:
-                loop.do(consumer.close())
-                if not consumer.opened:
-                    raise retry.unreachable(consumer.reason or error) from error
-                retry.wait(consumer.reason or error)
+                reader.run(reader.close())
+                if not reader.opened:
+                    raise retry.unreachable(reader.reason or error) from error
+                retry.wait(reader.reason or error)
                 continue
             retry.answered()
             if messages or lost:
                 yield messages, lost
                 last = time.monotonic()
-            elif self.idle is None:
-                continue
-            elif time.monotonic() - last >= self.idle:
+            elif self.idle is not None and time.monotonic() - last >= self.idle:
                 return
 
 
-class _StreamConsumer:
+class _StreamReader:
     """Fetches messages in order over a connection, which is opened whenever there is none.
+
+    The client's event loop is in a thread of its own, so that it works beside any other, and
+    answers the server while nobody fetches.
 
     next: the sequence number to resume with; end: the last to read; both None until it is opened,
     and `end` always if following. pending: messages in the stream after `next`.
     """
 
-    def __init__(self, source: NatsSource, start: int | None, end: int | None) -> None:
+    def __init__(
+        self, source: NatsSource, start: int | None = None, end: int | None = None
+    ) -> None:
         self.source, self.next, self.end = source, start, end
-        self.pending = 0
-        self.opened = False
-        self.reason: Exception | None = None
+        self.pending, self.opened = 0, False
+        self.reason: Exception | None = None  # of the last trouble with the connection
         self._link: Any = None
         self._messages: Any = None
-        self._over = False  # a message after the end has come
-        self._came = 0  # from the present consumer, which counts them too
+        self._delivered = 0  # by the present consumer, which counts them too
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run one of the coroutines below."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property
     def finished(self) -> bool:
         """Whether all is read, as far as it is to be read."""
         if self.end is None or self.next is None:
             return False
-        if self._over or self.next > self.end:
-            return True
-        return self._messages is not None and not self.pending
+        return self.next > self.end or (self._messages is not None and not self.pending)
 
     async def info(self) -> Any:
         """What the server says of the stream."""
@@ -202,55 +206,69 @@ class _StreamConsumer:
                 f"the server has no stream for {self.source.name}: check its name, or create it"
             ) from None
 
-    async def _connect(self) -> Any:
-        return await connect(self.source, self._note)
-
     async def fetch(self) -> Fetched:
-        """The next messages, few or none if none come for a second; and what is lost before."""
+        """The next messages, none if none come for a second; and what is lost before them."""
         lost: tuple[Reject, ...] = ()
         if self._messages is None:
             lost = await self._open()
         if self.finished:
             return [], lost
-        count = min(self.source.rows, max(self.pending, 1))
         try:
-            found = await self._messages.fetch(count, timeout=WAIT)
+            count = min(self.source.rows, max(self.pending, 1))
+            messages = await self._messages.fetch(count, timeout=WAIT)
         except TimeoutError:
             self.pending = (await self._messages.consumer_info()).num_pending
             return [], lost
-        return self._in_sequence(found), lost
+        return self._in_sequence(messages), lost
 
     async def close(self) -> None:
         link, self._link, self._messages = self._link, None, None
-        if link is None:
-            return
-        await link.close()
+        if link is not None:
+            await link.close()
+
+    async def _connect(self) -> Any:
+        async def note(error: Exception) -> None:
+            self.reason = error
+
+        link = nats.NATS()
+        try:
+            await link.connect(
+                self.source.servers,
+                error_cb=note,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                **self.source.connection,
+            )
+        except LOST:  # one that is not let in is left open
+            await link.close()
+            raise
+        return link
 
     async def _open(self) -> tuple[Reject, ...]:
         """Begin to read at `next`; returns what is no longer there."""
         try:
             state = (await self.info()).state
-            lost = self._find(state.first_seq, state.last_seq)
+            lost = self._locate(state.first_seq, state.last_seq)
             config = api.ConsumerConfig(
                 deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
                 opt_start_seq=self.next,
                 ack_policy=api.AckPolicy.NONE,
-                filter_subject=self.source.subject,
                 inactive_threshold=UNUSED,
                 mem_storage=True,
             )
-            stream = self._link.jetstream()
-            info = await stream.add_consumer(self.source.stream, config)
-            self._messages = await stream.pull_subscribe_bind(
-                info.name, self.source.stream, pending_bytes_limit=0
+            messages = await self._link.jetstream().pull_subscribe(
+                self.source.subject, stream=self.source.stream, config=config, pending_bytes_limit=0
             )
+            self.pending = (await messages.consumer_info()).num_pending
         except REFUSED as error:
-            reason = without(error, self.source.secrets)
+            reason = redact(error, self.source.secrets)
             raise InputError(f"{self.source.name} refuses to be read: {reason}") from error
-        self.opened, self.pending, self._came = True, info.num_pending, 0
+        self._messages, self.opened, self._delivered = messages, True, 0
         return lost
 
-    def _find(self, first: int, last: int) -> tuple[Reject, ...]:
+    def _locate(self, first: int, last: int) -> tuple[Reject, ...]:
+        """Know where to begin and to end in the stream as it is; returns what was removed."""
         if self.next is not None and self.next > last + 1:
             raise StorageError(
                 f"{self.source.name} ends at {last}, and was read up to {self.next - 1}: it is not "
@@ -259,79 +277,33 @@ class _StreamConsumer:
         if self.end is None and not self.source.follow:
             self.end = last
         start, self.next = self.next, max(first, 1, self.next or 0)
-        if start is None or start == self.next:
+        if start in (None, self.next):
             return ()
         where = f"{self.source.stream}, sequences {start} to {self.next - 1}"
         return (Reject(where, "removed from the stream before they were read"),)
 
-    def _in_sequence(self, found: list[Any]) -> list[Message]:
+    def _in_sequence(self, delivered: list[Any]) -> list[Message]:
         messages = []
-        for message in found:
+        for message in delivered:
             about = message.metadata
             sequence = int(about.sequence.stream)
-            if about.sequence.consumer != self._came + 1:  # one was dropped on its way
+            self._delivered += 1
+            if about.sequence.consumer != self._delivered:  # one was dropped on its way
                 self._messages = None
                 break
+            self.next, self.pending = sequence + 1, about.num_pending
             if self.end is not None and sequence > self.end:
-                self._over = True
+                self.next = self.end + 1
                 break
             where = f"{message.subject}/{self.source.stream} {sequence}"
             messages.append(Message(sequence, where, message.data))
-            self._came += 1
-            self.next, self.pending = sequence + 1, about.num_pending
         return messages
-
-    async def _note(self, error: Exception) -> None:
-        self.reason = error
-
-
-async def connect(source: NatsSource, note: Callable[[Exception], Any]) -> Any:
-    """A connection to the servers of a source, which does not try by itself; note: of trouble."""
-    link = nats.NATS()
-    try:
-        await link.connect(
-            source.servers,
-            error_cb=note,
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            **source.connection,
-        )
-    except LOST:  # one that is not let in is left open
-        await link.close()
-        raise
-    return link
 
 
 def _login(url: Url) -> dict[str, str]:
     """Who logs in, as `nats.connect` wants it: by the URL, or else by the environment."""
-    found = {name: os.environ[key] for key, name in VARIABLES.items() if os.environ.get(key)}
+    login = {name: os.environ[key] for key, name in VARIABLES.items() if os.environ.get(key)}
     if url.user is None:
-        return found
-    password = found.get("password") if url.password is None else url.password
+        return login
+    password = login.get("password") if url.password is None else url.password
     return {"token": url.user} if password is None else {"user": url.user, "password": password}
-
-
-class Loop:
-    """An event loop in a thread of its own, so that it works beside any other.
-
-    >>> with Loop() as loop:
-    ...     loop.do(asyncio.sleep(0, "done"))
-    'done'
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()

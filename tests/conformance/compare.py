@@ -1,0 +1,57 @@
+"""What all checks share: expectations, exact comparison of learned state, and running them."""
+
+from collections.abc import Mapping
+
+from streambits._arrays import is_array_api_obj, same
+
+
+class InapplicableError(Exception):
+    """Raised by a check that cannot test a part; the message says why."""
+
+
+def expect(condition, message):
+    """Raise an AssertionError that says what was expected."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def expect_error(kind, action, description):
+    """Expect an error of this package; any other exception, or none, fails."""
+    try:
+        action()
+    except kind:
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}"
+        ) from error
+    raise AssertionError(f"{description}: expected {kind.__name__}, and nothing was raised")
+
+
+def equal(left, right):
+    """Whether two states are the same to the last bit: arrays, plain values, parts, dicts."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(equal(left[k], right[k]) for k in left)
+    if hasattr(left, "state") and type(left) is type(right):
+        return equal(left.state(), right.state())
+    if is_array_api_obj(left) and left.dtype != getattr(right, "dtype", None):
+        return False
+    return same(left, right)
+
+
+def run_checks(checks, *arguments, skip=()):
+    """Run the checks in order; the first that fails is named, `skip` names what does not apply."""
+    unknown = set(skip) - {check.__name__ for check in checks}
+    assert not unknown, f"skip names {unknown}, and there is no such check"
+    for check in checks:
+        name = check.__name__
+        if name in skip:
+            continue
+        try:
+            check(*arguments)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+        except InapplicableError as error:
+            raise AssertionError(f"{name}: was not tested, since {error}: skip it") from error
+        except Exception as error:
+            raise AssertionError(f"{name}: raised {type(error).__name__}: {error}") from error

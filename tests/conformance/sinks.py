@@ -1,0 +1,321 @@
+"""Checks of sinks: every id once, with its last code, whatever happens; each promise has a check.
+
+Every check takes a function that makes an empty place and gives two functions: one that opens a
+sink there, and one that gives what readers find there, as (ids, codes) in any pieces. A check may
+open the same place several times, as a job does that was killed and started again. It also takes
+codes, 50 or more, no two of them equal; it raises an AssertionError that says what was expected.
+Codes may be refined: a sink that takes refinement bytes keeps them like the codes themselves, and
+is checked by such codes too.
+"""
+
+import warnings
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from conformance.compare import expect, expect_error
+from streambits._arrays import as_ids
+from streambits.errors import InputError, StreambitsError
+from streambits.io.protocols import Resumable, Sink
+from streambits.model.codes import Codes
+
+
+def check_protocol(factory, codes):
+    """A sink has a name, and the methods of a sink; one without codes can be closed."""
+    del codes
+    opened, held = factory()
+    sink = opened()
+    expect(isinstance(sink, Sink), "expected a name, write, remove, commit and close")
+    expect(isinstance(sink.name, str) and sink.name, f"expected a name, got {sink.name!r}")
+    sink.close()
+    expect(_held(held) == {}, "expected nothing in a sink without codes")
+
+
+def check_commit(factory, codes):
+    """What is committed is there for readers, for batches of any size, even none."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    for some in np.array_split(np.arange(len(codes)), 7):
+        sink.write(ids[some], codes[some])
+        sink.write(ids[:0], codes[:0])
+    sink.commit()
+    _expect(held, _pairs(ids, codes), "after a commit")
+    sink.commit()
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after closing")
+
+
+def check_close(factory, codes):
+    """Closing commits."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after closing")
+
+
+def check_replaced(factory, codes):
+    """An id that comes again has its last code, within a batch, a commit, or after one."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    twice, half = np.concatenate([ids, ids[:5]]), len(codes) // 2
+    sink.write(twice, codes[np.concatenate([np.arange(len(codes)), np.arange(5)[::-1]])])
+    wanted = _pairs(ids, codes) | _pairs(ids[:5], codes[:5][::-1])
+    sink.write(ids[half:], codes[half:][::-1])
+    wanted |= _pairs(ids[half:], codes[half:][::-1])
+    sink.commit()
+    sink.write(ids[1:3], codes[3:5])
+    sink.close()
+    _expect(held, wanted | _pairs(ids[1:3], codes[3:5]), "after ids came again")
+
+
+def check_epochs(factory, codes):
+    """Codes of two epochs are held with their epochs, or refused; never taken for one."""
+    opened, held = factory()
+    sink, ids, half = opened(), _ids(codes), len(codes) // 2
+    some = codes[half:]
+    later = Codes(some.packed, some.bits, some.epoch + 1, some.refinement)
+    sink.write(ids[:half], codes[:half])
+    try:
+        sink.write(ids[half:], later)
+        sink.close()
+    except StreambitsError:
+        return
+    _expect(held, _pairs(ids[:half], codes[:half]) | _pairs(ids[half:], later), "with two epochs")
+
+
+def check_killed(factory, codes):
+    """A job that is killed loses nothing that was committed, and doubles nothing.
+
+    A sink that is `Resumable` is resumed; to any other, what came after its last commit is written
+    again.
+    """
+    opened, held = factory()
+    ids, cuts = _ids(codes), np.linspace(0, len(codes), 5).astype(int)
+    sink = opened()
+    state = sink.state() if isinstance(sink, Resumable) else None
+    for turn, (start, stop) in enumerate(pairwise(cuts)):
+        sink.write(ids[start:], codes[start:][::-1])  # lost, or replaced
+        if turn % 2:
+            sink.commit()
+        with warnings.catch_warnings():  # of files that were left open
+            warnings.simplefilter("ignore", ResourceWarning)
+            sink = None  # which also ends its locks, as the end of a process does
+            sink = opened()
+        if state is not None:
+            sink.resume(state)
+        sink.write(ids[start:stop], codes[start:stop])
+        sink.commit()
+        state = sink.state() if state is not None else None
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after being killed four times")
+
+
+def check_removed(factory, codes):
+    """An id that is removed is gone, before and after a commit, unless it comes again."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    sink.remove(ids[:4])
+    sink.write(ids[1:2], codes[2:3])
+    sink.commit()
+    wanted = _pairs(ids[4:], codes[4:]) | _pairs(ids[1:2], codes[2:3])
+    sink.remove(ids[6:8])
+    sink.remove(ids[6:8])  # those that are not there do not matter
+    sink.close()
+    wanted = {key: code for key, code in wanted.items() if key not in ids[6:8].tolist()}
+    _expect(held, wanted, "after removals")
+
+
+def check_histories(factory, codes):
+    """Whatever is written, removed, committed and lost, in the end there is what a dict has."""
+    for seed in range(HISTORIES):
+        rng = np.random.default_rng(seed)
+        steps = [
+            Step(ACTIONS[rng.integers(len(ACTIONS))], tuple(rng.integers(9, size=5).tolist()))
+            for _ in range(STEPS)
+        ]
+        play(factory(), codes, steps)
+
+
+class Step(NamedTuple):
+    """A moment in the life of a sink.
+
+    Attributes
+    ----------
+    action : str
+        One of `ACTIONS`. "keep" takes a state, as a job does when it commits. "end" keeps, closes
+        and opens again. "kill" forgets the sink and goes back to the state, then makes the changes
+        since again, as a job that is started again; "close" does so after closing.
+    ids : tuple of int or of str
+        For "write" and "remove"; an id may be there twice.
+    epoch : int
+        Of the codes to write, after that of the codes of the check.
+    """
+
+    action: str
+    ids: tuple = ()
+    epoch: int = 0
+
+
+ACTIONS = ("write", "write", "write", "remove", "commit", "keep", "end", "kill", "close")
+HISTORIES, STEPS = 3, 16
+
+
+def play(
+    place,
+    codes,
+    steps,
+    *,
+    committed=None,
+):
+    """Take the steps in a place, close, and compare what is there with a dict.
+
+    Parameters
+    ----------
+    place : pair of callables
+        As a factory gives it.
+    codes : Codes
+        To be written, one after another.
+    steps : iterable of Step
+    committed : callable, optional
+        Gives what readers find after each commit, where they can read before the end.
+    """
+    opened, held = place
+    life = _Life(opened, codes)
+    for step in steps:
+        life.take(step)
+        if committed is not None and step.action in ("commit", "keep", "end"):
+            _expect(committed, life.wanted, f"after {step.action}")
+    life.sink.close()
+    _expect(held, life.wanted, "after a history")
+
+
+class _Life:
+    """A sink, the state that was kept last, and the changes since."""
+
+    def __init__(self, opened, codes):
+        self.opened, self.codes, self.sink = opened, codes, opened()
+        self.wanted = {}
+        self._used = 0
+        self._keep()
+
+    def take(self, step):
+        if step.action in ("write", "remove"):
+            self._since.append(self._change(step))
+            self._make(*self._since[-1])
+        elif step.action == "commit":
+            self.sink.commit()
+        else:
+            if step.action in ("keep", "end"):
+                self._keep()
+            if step.action in ("end", "close"):
+                self.sink.close()
+            if step.action != "keep":
+                self._go_back()
+
+    def _change(self, step):
+        """Ids and their new codes, which the dict has from now on; or none."""
+        ids = list(step.ids)
+        if step.action == "remove":
+            self.wanted = {key: held for key, held in self.wanted.items() if key not in ids}
+            return ids, None
+        some = self.codes[np.arange(self._used, self._used + len(ids)) % len(self.codes)]
+        new = Codes(some.packed, some.bits, some.epoch + step.epoch, some.refinement)
+        self._used += len(ids)
+        self.wanted |= _pairs(ids, new)
+        return ids, new
+
+    def _make(self, ids, codes):
+        if codes is None:
+            self.sink.remove(ids)
+        else:
+            self.sink.write(ids, codes)
+
+    def _keep(self):
+        self.sink.commit()
+        self._state = self.sink.state() if isinstance(self.sink, Resumable) else None
+        self._since = []
+
+    def _go_back(self):
+        with warnings.catch_warnings():  # of files that were left open
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.sink = None  # which also ends its locks, as the end of a process does
+            self.sink = self.opened()
+        if self._state is not None:
+            self.sink.resume(self._state)
+        for change in self._since:
+            self._make(*change)
+
+
+def check_sink_refusals(factory, codes):
+    """Bad input is an error of this package, and changes nothing; nor is a place overwritten."""
+    opened, held = factory()
+    sink, ids = opened(), _ids(codes)
+    sink.write(ids, codes)
+    for action, what in (
+        (lambda: sink.write(ids[:1], _zeros(codes, more_bits=1)), "codes of another length"),
+        (lambda: sink.write(ids[:1], _zeros(codes, more_bytes=1)), "more refinement bytes"),
+        (lambda: sink.write(ids[:2], codes[:3]), "fewer ids than codes"),
+        (lambda: sink.write([0.5], codes[:1]), "ids that are not integers"),
+    ):
+        expect_error(InputError, action, what)
+    sink.close()
+    _expect(held, _pairs(ids, codes), "after refused calls")
+    if isinstance(sink, Resumable):
+        expect_error(StreambitsError, lambda: opened().state(), "a new job where codes are")
+        _expect(held, _pairs(ids, codes), "after a refused job")
+
+
+CHECKS = (
+    check_protocol,
+    check_commit,
+    check_close,
+    check_replaced,
+    check_epochs,
+    check_killed,
+    check_removed,
+    check_histories,
+    check_sink_refusals,
+)
+
+
+def _ids(codes):
+    """In no order, some below 0."""
+    return np.random.default_rng(0).permutation(len(codes)) * 3 - 50
+
+
+def _zeros(codes, *, more_bits=0, more_bytes=0):
+    """One code of zeros that is longer than the others."""
+    bits, refine = codes.bits + more_bits, codes.refine + more_bytes
+    packed, refinement = (np.zeros((1, n), np.uint8) for n in (-(-bits // 8), refine))
+    return Codes(packed, bits, codes.epoch, refinement if refine else None)
+
+
+def _pairs(ids, codes):
+    refinement = np.empty((len(codes), 0)) if codes.refinement is None else codes.refinement
+    return {
+        key: (codes.epoch, code.tobytes(), more.tobytes())
+        for key, code, more in zip(as_ids(ids).tolist(), codes.packed, refinement, strict=True)
+    }
+
+
+def _held(held):
+    found = {}
+    for ids, codes in held():
+        for key, value in zip(np.asarray(ids).tolist(), codes, strict=True):
+            expect(key not in found, f"expected every id once, got {key} twice")
+            found |= _pairs([key], value)
+    return found
+
+
+def _expect(held, wanted, when):
+    found = _held(held)
+    expect(len(found) == len(wanted), f"{when}: expected {len(wanted)} ids, got {len(found)}")
+    for key, value in wanted.items():
+        expect(
+            found.get(key) == value,
+            f"{when}: expected id {key} to have epoch, code and refinement {value}, "
+            f"got {found.get(key)}",
+        )

@@ -1,0 +1,158 @@
+"""The methods whose work is in their features: what their papers say of the codes."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from paper import methods as rivals
+from paper.methods.features import Cosines, Eigenfunctions, Spheres
+from paper.methods.scoring import scorer
+from paper.methods.sketches import Fixed
+from streambits.errors import InputError
+from streambits.evaluation.quality import average_precision
+
+RIVALS = {
+    "lsbc": Cosines,
+    "e2lsh": Cosines,
+    "sh": Cosines,
+    "ssh": Eigenfunctions,
+    "mdsh": Eigenfunctions,
+    "spherical": Spheres,
+}
+
+
+def pairs_apart(distances, width=6, seed=0):
+    """Pairs of rows at these distances, in random directions."""
+    rng = np.random.default_rng(seed)
+    steps = rng.standard_normal((len(distances), width))
+    steps *= (np.asarray(distances) / np.linalg.norm(steps, axis=1))[:, None]
+    start = rng.standard_normal((len(distances), width))
+    return start, start + steps
+
+
+def share_differing(build, distances, seeds=20):
+    """The share of 1024 bits that differ, over several seeds, for each distance."""
+    left, right = pairs_apart(distances)
+    found = []
+    for seed in range(seeds):
+        coder = build(left, seed).coder()
+        differing = coder.encode(left).unpack() ^ coder.encode(right).unpack()
+        found.append(differing.mean(axis=1))
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("method", RIVALS)
+def test_rivals_are_signs_of_their_features(method, train, rows):
+    learner = rivals.METHODS[method](train, 6)
+    assert type(learner.features) is RIVALS[method]
+    assert isinstance(learner.sketch, Fixed)
+    assert not rivals.METHODS[method].streams
+    bits = learner.features(rows.astype(np.float64)) > 0
+    assert np.array_equal(learner.coder().encode(rows).unpack(), bits)
+
+
+def test_bits_of_lsbc_differ_as_the_series_of_its_paper_says():
+    """8 / pi^2 sum over m of (1 - K(m u)) / (4 m^2 - 1), K(u) = exp(-u^2 / bandwidth)."""
+    bandwidth, distances = 2.0, np.array([0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.5, 5.0])
+    m = np.arange(1, 2000)[:, None]
+    kernel = np.exp(-((m * distances) ** 2) / bandwidth)
+    expected = 8 / np.pi**2 * np.sum((1 - kernel) / (4 * m**2 - 1), axis=0)
+    found = share_differing(
+        lambda train, seed: rivals.lsbc(train, 1024, bandwidth=bandwidth, seed=seed), distances
+    )
+    assert np.allclose(found, expected, atol=5 * 0.5 / np.sqrt(20 * 1024))
+    assert np.all(np.diff(found) > 0)
+    assert found[-1] == pytest.approx(4 / np.pi**2, abs=0.02)
+
+
+def test_bits_of_e2lsh_differ_as_a_triangle_wave_of_normal_steps():
+    width, distances = 1.5, np.array([0.0, 0.2, 0.5, 1.0, 2.0, 6.0])
+
+    def expected(distance):
+        def differ(t):  # stripes of width 1, moved at random: the chance to cross an odd number
+            u = abs(t) * distance / width % 2
+            return min(u, 2 - u) * stats.norm.pdf(t)
+
+        return integrate.quad(differ, -8, 8, limit=500)[0]
+
+    found = share_differing(
+        lambda train, seed: rivals.e2lsh(train, 1024, width=width, seed=seed), distances
+    )
+    wanted = [expected(distance) for distance in distances]
+    assert np.allclose(found, wanted, atol=5 * 0.5 / np.sqrt(20 * 1024))
+
+
+def test_sh_bits_of_a_line_are_stripes_of_halving_width():
+    line = np.linspace(0, 1, 1001)[:, None]
+    bits = rivals.sh(line, 4).coder().encode(line).unpack()
+    assert [int(np.sum(bits[1:, j] != bits[:-1, j])) for j in range(4)] == [1, 2, 3, 4]
+
+
+def test_labels_recover_planted_classes():
+    """Four classes along weak directions, 25 labels each; the strongest direction is noise."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=2000)
+    rows = np.stack(
+        [
+            rng.uniform(-8, 8, 2000),
+            2 * (labels % 2) - 1 + 0.3 * rng.standard_normal(2000),
+            2 * (labels // 2) - 1 + 0.3 * rng.standard_normal(2000),
+        ],
+        axis=1,
+    )
+    known = np.full(2000, -1)
+    for wanted in range(4):
+        known[np.flatnonzero(labels == wanted)[:25]] = wanted
+    bits = rivals.ssh(rows, 8, labels=known).coder().encode(rows).unpack()
+    plain = rivals.ssh(rows, 8).coder().encode(rows).unpack()
+
+    def agreement(bit, wanted):  # balanced, up to the sign
+        inside, outside = bit[labels == wanted].mean(), bit[labels != wanted].mean()
+        return (1 + abs(inside - outside)) / 2
+
+    for wanted in range(4):
+        assert agreement(bits[:, wanted], wanted) > 0.9
+        assert max(agreement(plain[:, j], wanted) for j in range(4)) < 0.75
+    assert np.array_equal(bits[:, 4:], plain[:, :4])
+
+
+def test_more_classes_than_bits_are_refused(train):
+    with pytest.raises(InputError, match="5 classes take a bit each, and bits is 4"):
+        rivals.ssh(train, 4, labels=np.arange(60) % 5)
+
+
+@pytest.mark.parametrize(("method", "gain"), [("mdsh", 0.05), ("spherical", -0.005)])
+def test_the_distance_a_method_declares_serves_it(method, gain):
+    rows = np.random.default_rng(0).uniform(0, [1, 0.8, 0.6, 0.5, 0.4, 0.3], (3000, 6))
+    coder = rivals.METHODS[method](rows[:500], 32).coder()
+    queries, others = rows[500:600], rows[600:]
+    squared = ((queries[:, None] - others) ** 2).sum(axis=-1)
+    near = squared <= np.quantile(squared, 0.02)
+    codes = coder.encode(queries), coder.encode(others)
+
+    def quality(name):
+        distances = scorer(name, coder)(*codes)
+        levels, which = np.unique(distances, return_inverse=True)
+        return np.nanmean(average_precision(which.reshape(distances.shape), near, len(levels)))
+
+    assert quality(rivals.METHODS[method].distance) > quality("hamming") + gain
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda t: rivals.lsbc(t, 0), "bits is 0"),
+        (lambda t: rivals.lsbc(t, 8, bandwidth=-1), "bandwidth is -1"),
+        (lambda t: rivals.e2lsh(t, 8, width=0), "width is 0"),
+        (lambda t: rivals.sh(t, 4097), "bits is 4097"),
+        (lambda t: rivals.ssh(t, 1000), "ask for fewer bits"),
+        (lambda t: rivals.ssh(t, 4, labels=np.arange(60) % 2, trust=0), "trust is 0"),
+        (lambda t: rivals.mdsh(0 * t + 1, 8, bandwidth=1.0), "distinct"),
+        (lambda t: rivals.mdsh(t * np.nan, 8), "NaN"),
+        (lambda t: rivals.spherical(t, 8, seed=-1), "seed is -1"),
+        (lambda t: rivals.spherical(t[0], 8), "Reshape"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(train, make, message):
+    with pytest.raises(InputError, match=message):
+        make(train)

@@ -1,0 +1,109 @@
+"""Rivals that learn from the stream: frosh, osh, unifdiag, rff_fd, semi_supervised, robust FD."""
+
+import numpy as np
+import pytest
+
+import streambits as sb
+from paper import methods as rivals
+from streambits.errors import InputError
+from streambits.evaluation.quality import mean_average_precision
+
+WIDTH = 12
+
+
+def decaying(count, seed=0):
+    turn = np.linalg.qr(np.random.default_rng(99).standard_normal((WIDTH, WIDTH)))[0]
+    scale = 0.75 ** np.arange(WIDTH)
+    return np.random.default_rng(seed).standard_normal((count, WIDTH)) * scale @ turn + 1
+
+
+def principal(rows, count):
+    """Batch PCA by a singular value decomposition of all rows."""
+    centred = rows - rows.mean(axis=0)
+    _, values, right = np.linalg.svd(centred, full_matrices=False)
+    return right[:count].T, values[:count] ** 2 / len(rows)
+
+
+def captured(learner, rows):
+    """Share of the variance of the best subspace that the learner's projection has."""
+    matrix = learner.coder().projection.matrix
+    span = np.linalg.qr(np.asarray(matrix))[0]
+    centred = rows - rows.mean(axis=0)
+    best = principal(rows, learner.bits)[1].sum()
+    return np.sum((centred @ span) ** 2) / len(rows) / best
+
+
+@pytest.mark.parametrize(("method", "least"), [("osh", 0.99), ("frosh", 0.97), ("unifdiag", 1)])
+def test_the_subspace_is_nearly_that_of_batch_pca(method, least):
+    rows = decaying(9000)
+    learner = rivals.METHODS[method](rows[:50], 5).learn(rows[50:])
+    assert captured(learner, rows) >= least - 1e-6
+
+
+def test_osh_with_room_for_every_direction_is_batch_pca():
+    """A sketch of more rows than columns loses nothing: the same projection up to a rotation."""
+    rows = decaying(5000)
+    learner = rivals.osh(rows[:50], 4, epsilon=0.25).learn(rows[50:])
+    rows = rows[50:]  # without the prior, which is light beside them
+    vectors, energies = principal(rows, 4)
+    assert np.allclose(learner.sketch.directions(4).energies, energies, rtol=1e-6)
+    projection = learner.coder().projection
+    assert np.allclose(np.linalg.svd(vectors.T @ projection.matrix)[1], 1, atol=1e-6)
+    middle = rows.mean(axis=0) - learner.features.centre
+    assert np.allclose(projection.thresholds, middle @ projection.matrix, atol=1e-6)
+
+
+def test_unifdiag_gives_every_bit_the_same_variance():
+    rows = decaying(6000)
+    values = rivals.unifdiag(rows[:50], 8).learn(rows[50:]).coder().project(rows[50:])
+    plain = rivals.METHODS["pcah"](rows[:50], 8).learn(rows[50:]).coder().project(rows[50:])
+    spread = values.var(axis=0)
+    assert np.allclose(spread, spread.mean(), rtol=1e-4)
+    assert plain.var(axis=0).max() > 10 * plain.var(axis=0).min()
+    assert np.isclose(spread.sum(), plain.var(axis=0).sum(), rtol=1e-4)
+
+
+def labelled(count, seed=0):
+    """Two classes apart by 1 along a column of spread 0.1, among eleven columns of spread 1.
+
+    Class means of n rows err by 1 / sqrt(n) in each of these, so n must be some hundreds.
+    """
+    rng = np.random.default_rng(seed)
+    rows, labels = rng.standard_normal((count, WIDTH)), rng.integers(2, size=count)
+    rows[:, 7] = labels - 0.5 + 0.1 * rng.standard_normal(count)
+    return rows, labels
+
+
+def share_right(learner, rows, labels):
+    share = np.mean(learner.coder().encode(rows).unpack()[:, 0] == labels)
+    return max(share, 1 - share)
+
+
+def test_labels_reveal_a_direction_hidden_in_low_variance():
+    rows, labels = labelled(6000)
+    guided = rivals.semi_supervised(rows[:2000], 1, labels=labels[:2000]).learn(rows[2000:])
+    blind = rivals.METHODS["pcah"](rows[:2000], 1).learn(rows[2000:])
+    assert share_right(guided, rows[2000:], labels[2000:]) > 0.95
+    assert share_right(blind, rows[2000:], labels[2000:]) < 0.6
+
+
+def test_a_large_eta_is_pcah_and_wrong_labels_are_refused():
+    rows, labels = labelled(3000)
+    huge = rivals.semi_supervised(rows[:300], 4, labels=labels[:300], eta=1e9).learn(rows)
+    plain = rivals.METHODS["pcah"](rows[:300], 4).learn(rows)
+    assert captured(huge, rows) == pytest.approx(captured(plain, rows), abs=1e-6)
+    with pytest.raises(InputError, match="299 labels for 300 rows"):
+        rivals.semi_supervised(rows[:300], 4, labels=labels[:299])
+
+
+def test_rff_fd_ranks_better_than_lsh_on_uniform():
+    drawn = np.random.default_rng(0).random((4300, 50)) / np.arange(1, 51) ** 2
+    train, rows = np.split(drawn.astype(np.float32), [300])
+    sigma = sb.bandwidth.nearest(30).distance(train)
+    learned, planes = (
+        mean_average_precision(
+            method(train, 32).learn(rows).coder().encode(rows), rows, np.arange(200), sigma
+        )
+        for method in (rivals.rff_fd, rivals.lsh)
+    )
+    assert learned > planes + 0.1
