@@ -9,7 +9,6 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from streambits.cli import output as shown
 from streambits.epochs.detector import DriftMeasurement
@@ -111,15 +110,6 @@ def test_in_words():
         "1,000 of 2,003 rows, 250 rows/s, 4 s left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
     )
     assert shown.progress_line(Progress(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
-
-
-def test_in_a_terminal(monkeypatch):
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=120)
-    monkeypatch.setattr(shown, "stderr", lambda: console)
-    with shown.job_progress() as tell:
-        tell("step", HERE)
-    assert "1,000 of 2,003 rows" in out.getvalue()
 
 
 class Broken(io.StringIO):
