@@ -87,12 +87,7 @@ GROUPS = (
         "quality.md",
         "Measure and choose",
         "Settings, lengths and quality, measured on your own rows.",
-        (
-            "streambits.tune",
-            "streambits.evaluate",
-            "streambits.diagnose",
-            "streambits.evaluation.runbook",
-        ),
+        ("streambits.tune", "streambits.evaluate"),
     ),
     Group(
         "files.md",

@@ -23,7 +23,8 @@ from streambits.engines.shards import (
     search_shard,
 )
 from streambits.errors import InputError, MergeError, StorageError
-from streambits.io.codes.parquet import ParquetSink, part_facts, read_codes
+from streambits.io.codes import open_sink
+from streambits.io.codes.parquet import part_facts, read_codes
 from streambits.storage import from_bytes, to_bytes
 
 
@@ -257,7 +258,7 @@ def test_shards_answer_as_one_index(coder, mixture, *, cuts, k, kind, order):
     np.testing.assert_array_equal(merged.distances, wanted.distances)
 
 
-def test_an_id_in_two_shards_no_shards_and_tombstones_are_refused(coder, mixture, tmp_path):
+def test_an_id_in_two_shards_no_shards_and_marks_of_removals_are_refused(coder, mixture, tmp_path):
     codes = coder.encode(mixture(100))
     index = sb.HammingIndex(20)
     index.add(codes)
@@ -266,13 +267,12 @@ def test_an_id_in_two_shards_no_shards_and_tombstones_are_refused(coder, mixture
         merge_hits([hits, hits], 10)
     with pytest.raises(InputError, match="no shards"):
         merge_hits([], 10)
-    sink = ParquetSink(tmp_path / "codes", bits=20, refine=4)
+    sink = open_sink(str(tmp_path / "codes"), bits=20, refine=4)
     sink.write(np.arange(100), codes)
     sink.commit()
     sink.remove(np.array([7]))
     sink.commit()
-    marked = [
-        path for path in (tmp_path / "codes").glob("*.parquet") if part_facts(path).tombstones
-    ]
-    with pytest.raises(StorageError, match="tombstones"):
+    parts = (tmp_path / "codes").glob("*.parquet")
+    marked = [path for path in parts if part_facts(path).tombstones]
+    with pytest.raises(StorageError, match="has tombstones"):
         search_shard(marked[0], codes[:2], 3)

@@ -12,8 +12,8 @@ import pytest
 import streambits as sb
 from streambits.io.codes.parquet import read_codes
 
-SETTINGS = ["--bits", "8", "--n-landmarks", "40", "--refresh", "700"]
-SMALL = ["--commit-rows", "300"]
+SETTINGS = ["--bits", "8", "--set", "n_landmarks=40", "--set", "refresh=700"]
+SMALL = ["--set", "commit_rows=300"]
 PROGRAM = [sys.executable, "-c", "from streambits.cli.app import main; main()"]
 
 
@@ -54,7 +54,7 @@ def test_a_signal_commits_and_is_exit_0(
 
 def test_a_second_process_is_refused(jobs, tmp_path, committed):
     reading, writing = os.pipe()
-    command = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--quiet"]
+    command = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--set", "quiet=true"]
     with started(command, stdin=reading) as first:
         try:
             committed(tmp_path / "job", 0)
@@ -69,10 +69,10 @@ def test_a_second_process_is_refused(jobs, tmp_path, committed):
 
 
 def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
-    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--quiet"]
+    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--set", "quiet=true"]
     jobs.whole([*command, "--out", tmp_path / "job"])
     for other, words in (
-        (["--seed", "7"], "seed is 0 there and 7 here"),
+        (["--set", "seed=7"], "seed is 0 there and 7 here"),
         (["--to", "postgresql://127.0.0.1:1/x"], "sink is codes there and"),
     ):
         assert jobs.run([*command, *other, "--out", tmp_path / "job"]) == 1
@@ -179,7 +179,7 @@ def test_a_disk_that_is_really_full(size, whole, *, small_disk, jobs, moving_fil
     """In a process of its own: one that failed lets go of its locks when it ends."""
     folder, mount = small_disk
     mount(f"size={size}")
-    command = ["online", moving_files, *SETTINGS, *SMALL, "--skip-bad", "--quiet"]
+    command = ["online", moving_files, *SETTINGS, *SMALL, "--skip-bad", "--set", "quiet=true"]
     command += ["--out", folder / "job"]
     with started(command, stderr=subprocess.PIPE, text=True) as process:
         [said] = process.communicate()[1].splitlines()
@@ -199,8 +199,8 @@ def test_no_rows_at_all(jobs, tmp_path, as_parquet):
 def test_a_process_that_follows_ends_quietly_by_ctrl_c(nats_server, mixture, tmp_path, committed):
     rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
     url, out = f"{nats_server.url}/{nats_server.new(rows)}", tmp_path / "job"
-    command = ["online", url, *SETTINGS, "--follow", "--quiet", "--json"]
-    command += ["--commit-seconds", "0.2", "--out", out]
+    command = ["online", url, *SETTINGS, "--follow", "--set", "quiet=true", "--json"]
+    command += ["--set", "commit_seconds=0.2", "--out", out]
     with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             committed(out, 500)
