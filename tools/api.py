@@ -128,7 +128,12 @@ GROUPS = (
         "engines.md",
         "Engines",
         "The same learner [past one machine](../scale.md): one module each, behind an extra.",
-        ("streambits.engines.dask", "streambits.engines.spark"),
+        (
+            "streambits.engines.dask",
+            "streambits.engines.shards.learn_partition",
+            "streambits.engines.shards.MergeTree",
+            "streambits.engines.shards.finished",
+        ),
     ),
     Group(
         "errors.md",

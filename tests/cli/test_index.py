@@ -102,6 +102,6 @@ def test_a_users_mistakes(fails, misused, job, tmp_path, monkeypatch):
     assert "they went to x.jsonl" in fails("index", "learned")
     (tmp_path / "bad.faiss").write_bytes(b"nonsense")
     assert "cannot be read by FAISS" in fails("index", "bad.faiss")
-    assert ".faiss" in misused("index", job, "--out", "x.bin")
+    assert ".jsonl, .ndjson, .npy, .faiss" in misused("index", job, "--out", "x.bin")
     assert "cannot be written" in fails("index", job, "--out", "nowhere/x.index")
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "learned", "bad.faiss"}

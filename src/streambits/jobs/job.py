@@ -113,10 +113,12 @@ def run_job(
     """
     if is_url(str(plan.out)):
         raise InputError(f"--out is {redact_url(str(plan.out))}, a URL, and it must be a folder")
+    if plan.file is not None:
+        check_target(plan.file, refine=plan.refine, keep=plan.keep)
     with JobFolder(plan.out, plan.description(), plan.names) as folder:
         sink = None
-        if plan.file is not None:
-            _check_file(plan.file, plan, begun=folder.checkpoint() is not None)
+        if plan.file is not None and Path(plan.file).exists() and folder.checkpoint() is None:
+            raise StorageError(f"{plan.file} exists already: choose another file, or remove it")
         if plan.bits is not None:
             model = plan.settings.get("model")  # its digest, where there is one before the job
             sink = open_sink(
@@ -133,13 +135,6 @@ def run_job(
         if plan.file is not None and not end.stopped:
             _convert(folder.codes, plan.file)
         return end
-
-
-def _check_file(file: str, plan: JobPlan, *, begun: bool) -> None:
-    """Refuse a file that cannot hold the codes, or that was there before the job."""
-    check_target(file, refine=plan.refine, keep=plan.keep)
-    if not begun and Path(file).exists():
-        raise StorageError(f"{file} exists already: choose another file, or remove it")
 
 
 def _convert(codes: Path, file: str) -> None:
