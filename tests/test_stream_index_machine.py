@@ -216,11 +216,12 @@ class IndexMachine(RuleBasedStateMachine):
         seed=seeds,
         k=st.integers(1, 100),
         chosen=st.none() | st.lists(numbers, max_size=60),
-        rerank=st.booleans(),
+        exact=st.booleans(),
     )
-    def search(self, seed, k, chosen, rerank):
-        allow = None if chosen is None else self.named(chosen)
-        options = {"rerank": 1000} if rerank and self.settings["keep_rows"] else {}
+    def search(self, seed, k, chosen, exact):
+        allow, options = None if chosen is None else self.named(chosen), {}
+        if exact and self.settings["keep_rows"]:
+            options = {"exact": True} if "certified" in self.settings else {"rerank": 1000}
         self.model.check_search(self.index, made(seed, 3), k, allow, **options)
         assert self.index.search(made(seed, 0), k).ids.shape == (0, min(k, len(self.model.rows)))
 
