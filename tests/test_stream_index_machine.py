@@ -221,7 +221,7 @@ class IndexMachine(RuleBasedStateMachine):
     def search(self, seed, k, chosen, exact):
         allow, options = None if chosen is None else self.named(chosen), {}
         if exact and self.settings["keep_rows"]:
-            options = {"exact": True} if "certified" in self.settings else {"rerank": 1000}
+            options = {"exact": True} if "certified" in self.settings else {"rerank": 10_000}
         self.model.check_search(self.index, made(seed, 3), k, allow, **options)
         assert self.index.search(made(seed, 0), k).ids.shape == (0, min(k, len(self.model.rows)))
 
@@ -231,7 +231,7 @@ class IndexMachine(RuleBasedStateMachine):
         """Among those of its own code first, and first of all by its row, where that is kept."""
         live = list(self.model.rows)
         row = self.model.rows[live[seed % len(live)]][None]
-        options = {"rerank": 1000} if self.settings["keep_rows"] else {}
+        options = {"rerank": 10_000} if self.settings["keep_rows"] else {}
         if options or self.index.waiting:
             assert self.index.search(row, 1, **options).distances[0, 0] == 0
 
@@ -257,7 +257,7 @@ class IndexMachine(RuleBasedStateMachine):
         def look():
             try:
                 while not stop.is_set():
-                    hits = self.index.search(made(seed, 1), 300).ids[0].tolist()
+                    hits = self.index.search(made(seed, 1), 10_000).ids[0].tolist()
                     assert least <= len(hits) == len(set(hits)), "too few, or twice"
                     assert set(hits) <= allowed, "of no row"
             except BaseException as error:  # noqa: BLE001  raised below
