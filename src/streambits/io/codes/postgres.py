@@ -180,6 +180,7 @@ class PostgresSink:
 
     def commit(self) -> None:
         """Send what waits, and commit it."""
+        self._begin(self._id_type)
         if self._waiting:
             columns = CodeColumns.concat(self._waiting)
             last = columns.select(last_of_each(columns.ids))
@@ -203,8 +204,7 @@ class PostgresSink:
         try:
             check_begun(self.name, {"keep": []} | state, self._settings | made_by)
             self.made_by, self._resumed = state["made_by"], True
-            if self._id_type is not None:  # the table is there
-                self._begin(self._id_type)
+            self._begin(self._id_type)
         except StorageError:
             self._drop()
             raise
@@ -250,10 +250,14 @@ class PostgresSink:
 
     # The session: connected, the table locked, fitting and ours
 
-    def _begin(self, kind: str) -> None:
-        """Make the table if it is missing, and refuse codes of others, before anything is sent."""
-        if not self._begun:
-            self._id_type, self._begun = self._id_type or kind, True
+    def _begin(self, kind: str | None) -> None:
+        """Make the table if it is missing, and refuse codes of others, before anything is sent.
+
+        kind: of its ids, for a new table; None as long as it is not known.
+        """
+        self._id_type = self._id_type or kind
+        if not self._begun and self._id_type is not None:
+            self._begun = True
             self._try(self._retry(self.retry_seconds), self._connect)
 
     def _retry(self, seconds: float) -> Retry:
