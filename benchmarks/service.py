@@ -189,7 +189,7 @@ def ingestion(place: Path, rows: NDArray[np.float32], columns: int, links: int) 
                 index.add(blocks[done % 50], ids[done % 50])
                 done += 1
             alone = 1000 * done / (time.perf_counter() - started)
-        server, port = serve(place / f"http-{turn}", "--bits", "64", "--n-landmarks", "200")
+        server, port = serve(place / f"http-{turn}", "--bits", "64", "--set", "n_landmarks=200")
         path = f"/v1/rows?columns={columns}&ids=int64"
         asked = [request(path, i.tobytes() + b.tobytes()) for i, b in zip(ids, blocks, strict=True)]
         load(port, asked[:10], 1.0, 1)
@@ -206,7 +206,7 @@ def ingestion(place: Path, rows: NDArray[np.float32], columns: int, links: int) 
 
 def mixed(place: Path, rows: NDArray[np.float32], columns: int, minutes: float) -> None:
     """Searches, additions and removals at once: errors, memory and times."""
-    server, port = serve(place / "mixed", "--bits", "64", "--n-landmarks", "200")
+    server, port = serve(place / "mixed", "--bits", "64", "--set", "n_landmarks=200")
     raw = f"columns={columns}"
     # ids are drawn from 100,000, so that the number of rows settles
     rng = np.random.default_rng(1)

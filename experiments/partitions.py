@@ -3,8 +3,8 @@
     STREAMBITS_DATA=folder python -m experiments.partitions [--data sift mnist] [--seeds 1]
     python -m experiments.partitions --shards 1000        # error growth alone, on uniform rows
 
-Streams are those of `experiments.core`, with 300 rows held out as queries. Everything is learned by
-`streambits.engines.run` in this process, which gives the bits of Dask and Spark. Partitions are
+Streams are those of `experiments.core`, with 300 rows held out as queries. Everything is learned in
+this process, which gives the bits of Dask. Partitions are
 equal pieces of the shuffled stream, or of the stream sorted by its first principal component; one
 pass reads the shuffled stream. With the landmarks of the stream, all differences come from merging;
 with "drawn", landmarks are the distributed sample of 10 x 500 rows, and of one pass its first rows,
@@ -24,7 +24,8 @@ import streambits as sb
 from experiments.bytes import CANDIDATES, QUERIES, K, nearest, recall
 from experiments.core import WANTED
 from paper import datasets, methods
-from streambits.engines.run import LocalEngine, array_partitions, learn
+from streambits.engines.partitions import ArrayPartition, sample_partition
+from streambits.engines.shards import MergeTree, finished, learn_partition
 from streambits.evaluation import quality, truth
 
 PARTITIONS = (1, 4, 16, 64)
@@ -67,8 +68,18 @@ def gram_error(learner: sb.Learner, other: sb.Learner) -> float:
     return float(np.linalg.norm(mine - theirs) / np.linalg.norm(theirs))
 
 
-def parts_of(rows: Rows, count: int) -> Any:
-    return array_partitions(np.array_split(rows, count))
+def learned(rows: Rows, count: int, begin: sb.Learner | sb.Settings) -> sb.Learner:
+    """What `count` partitions of rows have learned."""
+    parts = [ArrayPartition(n, part) for n, part in enumerate(np.array_split(rows, count))]
+    if isinstance(begin, sb.Settings):
+        drawn = MergeTree(count)
+        for one in parts:
+            drawn.add(one.number, sample_partition(one, begin.gathered, begin.seed))
+        begin = begin.learner([drawn.result().rows])
+    tree = MergeTree(count)
+    for one in parts:
+        tree.add(one.number, learn_partition(begin, one))
+    return finished(begin, tree.result())
 
 
 def control(task: Task, begin: sb.Learner, head: str, wanted: tuple[float, float]) -> None:
@@ -100,10 +111,10 @@ def quality_by_partitions(name: str, seed: int) -> None:
     in_order = task.rows[by_component(task.rows)]
     for count in PARTITIONS:
         for order, rows in (("shuffled", task.rows), ("sorted", in_order)):
-            found = learn(LocalEngine(), parts_of(rows, count), begin).learner
-            again = learn(LocalEngine(), parts_of(rows, count), begin).learner
+            found = learned(rows, count, begin)
+            again = learned(rows, count, begin)
             assert sb.to_bytes(found) == sb.to_bytes(again)
-            other = learn(LocalEngine(), parts_of(rows, count), settings).learner
+            other = learned(rows, count, settings)
             (r, m), (rd, md) = task.score(found), task.score(other)
             print(
                 f"| {name} | {seed} | {count} | {order} | {r - wanted[0]:+.4f} | "
@@ -129,10 +140,10 @@ def growth(most: int, rows_each: int = 64) -> None:
     while count <= most:
         rows = every[: count * rows_each]
         alone = exact.fresh().learn(rows)
-        merged = learn(LocalEngine(), parts_of(rows, count), exact).learner
+        merged = learned(rows, count, exact)
         one, many = (
             sketched.fresh().learn(rows),
-            learn(LocalEngine(), parts_of(rows, count), sketched).learner,
+            learned(rows, count, sketched),
         )
         energy = float(np.sum(one.sketch.directions(32).energies)) * one.sketch.weight
         score = ""

@@ -2,7 +2,7 @@
 
     STREAMBITS_DATA=folder python -m experiments.runbooks [--data sift] [--only product]
 
-The clustered runbook of the NeurIPS'23 streaming track (`streambits.evaluation.runbook.clustered`,
+The clustered runbook of the NeurIPS'23 streaming track (`benchmarks.runbooks.clustered`,
 16 clusters: 160 searches), on the paper's streams; 200 queries are held out. All codes have 16
 bytes per row.
 
@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import streambits as sb
+from benchmarks.runbooks import Playable, Runbook, clustered, play, true_radii
 from paper import datasets
-from streambits.evaluation.runbook import Playable, Runbook, clustered, play, true_radii
 from streambits.index.hits import Hits
 from streambits.index.rerank import rerank
 

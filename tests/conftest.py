@@ -1,6 +1,7 @@
 """Fixtures that every test may use; functions among them stand for importable helpers."""
 
 import hashlib
+import signal
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("default"), derandomize=False)
 settings.load_profile("default")
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # in the background: children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _mixture(count, width=8, seed=0, dtype=np.float32):

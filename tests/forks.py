@@ -24,7 +24,7 @@ def warm():
     rows[500:] += 9
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         numpy.save(f"{folder}/rows.npy", rows)
-        job = ["online", f"{folder}/rows.npy", "--bits", "4", "--n-landmarks", "40", "--quiet"]
+        job = ["online", f"{folder}/rows.npy", "--bits", "4", "--set", "n_landmarks=40"]
         cli.app([*job, "--out", f"{folder}/job"], standalone_mode=False)
     warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # the job had threads
     gc.collect()

@@ -87,12 +87,7 @@ GROUPS = (
         "quality.md",
         "Measure and choose",
         "Settings, lengths and quality, measured on your own rows.",
-        (
-            "streambits.tune",
-            "streambits.evaluate",
-            "streambits.diagnose",
-            "streambits.evaluation.runbook",
-        ),
+        ("streambits.tune", "streambits.evaluate"),
     ),
     Group(
         "files.md",
@@ -108,6 +103,7 @@ GROUPS = (
             "streambits.open_codes",
             "streambits.io.rows",
             "streambits.io.codes",
+            "streambits.io.codes.convert.export",
             "streambits.jobs.job.run_job",
             "streambits.jobs.folder.JobFolder",
             "streambits.jobs.models.open_model",
@@ -135,7 +131,12 @@ GROUPS = (
         "engines.md",
         "Engines",
         "The same learner [past one machine](../scale.md): one module each, behind an extra.",
-        ("streambits.engines.dask", "streambits.engines.spark"),
+        (
+            "streambits.engines.dask",
+            "streambits.engines.shards.learn_partition",
+            "streambits.engines.shards.MergeTree",
+            "streambits.engines.shards.finished",
+        ),
     ),
     Group(
         "errors.md",

@@ -6,7 +6,7 @@
         --rows base.npy --queries queries.npy
 
 A runbook is a YAML file of the track. For rows that it has none for, one of each of its kinds is
-generated (clustered, expiring, sliding window: `streambits.evaluation.runbook`), written and read
+generated (clustered, expiring, sliding window: `benchmarks.runbooks`), written and read
 again. The module is the file that is copied there (`big_ann_benchmarks/streambits/`), with 16 bytes
 per row, and the same with raw rows kept, 100 answers ranked again by them. The figure is that of
 the track: recall@10, averaged over all searches, beside the worst of them.
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.outside.layouts import streaming_module
+from benchmarks.runbooks import Runbook, generate, play, read, true_radii
 from paper import datasets
-from streambits.evaluation.runbook import Runbook, generate, play, read, true_radii
 
 K, QUERIES = 10, 200
 KINDS = ("clustered", "expiry", "sliding_window")

@@ -1,7 +1,7 @@
 """The paper's lemmas and its theorem, measured on data: W are the affinities of n points.
 
 `sampling` is Lemma 2, `sketching` and `theorem` are Lemma 3 and Theorem 1; Lemma 1 and its
-corollary are `streambits.diagnose.columns`. W takes n^2 doubles, so n is a few thousand at most.
+corollary are `paper.theory.columns`. W takes n^2 doubles, so n is a few thousand at most.
 C_i is the squared norm of column i of W, What the columns of W that belong to the landmarks.
 """
 

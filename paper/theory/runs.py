@@ -12,7 +12,7 @@ from paper import datasets
 from paper.grid import Grid
 from paper.runs import made_with, read_result, write_result
 from paper.theory import lemmas
-from streambits.diagnose import columns
+from paper.theory.columns import columns
 from streambits.features import nearest
 
 SAMPLES = (50, 200, 800, 3200)  # columns of W

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streambits import errors, features, methods, sketches
-from streambits.diagnose import diagnose
 from streambits.epochs.coder_set import CoderSet
 from streambits.features import bandwidth
 from streambits.index import HammingIndex, Hits, rerank
@@ -42,7 +41,6 @@ __all__ = [
     "StreamIndex",
     "bandwidth",
     "describe",
-    "diagnose",
     "encode_online",
     "encode_stream",
     "errors",

@@ -73,8 +73,8 @@ class Record(NamedTuple):
             prefixes = {name: _common(note[name], before[name]) for name in grown}
             note = note | {name: note[name][count:] for name, count in prefixes.items()}
         try:
-            copy = json.loads(json.dumps(note))
-        except (TypeError, ValueError) as error:
+            copy = json.loads(json.dumps(note, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(f"note must be a JSON value: {error}") from None
         return self._replace(note=copy, prefixes=prefixes or None)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streambits import storage
 from streambits._arrays import (
     LAST_ID,
+    NO_IDS,
     TEXT,
     Array,
     CheckedRows,
@@ -242,7 +243,9 @@ class StreamIndex:
         self._due, names = held.get("due", self._due), held.get("names")
         self.names = None if names is None else tuple(names)
         ids, rows = _ids_of(held["waiting_ids"]), held["waiting_rows"]
-        self._waiting = dict(zip(ids.tolist(), rows, strict=True))
+        single = held.get("waiting_single", np.zeros(len(rows), np.bool_))
+        own = [row.astype(np.float32) if one else row for row, one in zip(rows, single)]
+        self._waiting = dict(zip(ids.tolist(), own, strict=True))
         if held["started"]:
             learner: Learner = storage.load(folder / f"{LEARNER}.safetensors")
             self.coders = storage.load(folder / f"{CODERS}.safetensors")
@@ -333,14 +336,13 @@ class StreamIndex:
             If the journal cannot be written; nothing has changed then.
         """
         self._check_open()
-        note = _plain(note)
         checked = self._checked_rows(rows)
         named = None if ids is None else self._checked_ids(ids, len(checked))
         if not len(checked) and note is None:
             return
         with self._writing():
             names = self._checked_names(rows, "rows")
-            checked = self._checked_rows(checked)
+            self._check_range(self._checked_rows(checked))
             if named is None:
                 named = self._default_ids(len(checked))
             self._check_ids(named)
@@ -355,14 +357,19 @@ class StreamIndex:
                 )
 
     def _checked_rows(self, rows: Array) -> NDArray[Any]:
-        """Rows as they are kept: of the columns and within the range of this index."""
+        """Rows as they are kept: of the columns of this index."""
         if _is_empty(rows):
             return np.empty((0, self._columns or 0), np.float32)
-        checked = to_numpy(as_rows(rows, width=self._columns))
+        return np.ascontiguousarray(to_numpy(as_rows(rows, width=self._columns)))
+
+    def _check_range(self, rows: NDArray[Any]) -> None:
+        """Refuse rows that are infinite in the precision of this index, that of its first rows."""
         if self._online is not None:
             like = self._online.learner.features.like
-            as_rows(CheckedRows(checked), like=like)  # refuses what is infinite there
-        return np.ascontiguousarray(checked)
+        else:
+            like = next(iter(self._waiting.values()), rows)
+        if len(rows):
+            as_rows(CheckedRows(rows), like=like)
 
     def _default_ids(self, count: int) -> Ids:
         if self._next + count > LAST_ID + 1:
@@ -384,7 +391,7 @@ class StreamIndex:
         int
             How many of them were in the index.
         """
-        note, named = _plain(note), as_ids(ids)
+        named = as_ids(ids)
         with self._writing():
             here = self._has(named)
             gone = np.unique(named[here]) if here.any() else named[:0]
@@ -785,7 +792,7 @@ class StreamIndex:
             return _reranked(found, asked, look_up, k, metric or self.settings.metric)
 
     def _search_waiting(self, asked: Array, k: int, allow: Any, metric: str | None) -> Hits:
-        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        ids = _named(list(self._waiting), NO_IDS)
         rows = np.stack(list(self._waiting.values())) if self._waiting else None
         return nearest_rows(asked, ids, rows, k, metric or self.settings.metric, allow=allow)
 
@@ -1072,7 +1079,7 @@ class StreamIndex:
     def _live(self) -> NDArray[np.int64]:
         """Numbers of the ids that are here."""
         if self._online is None:
-            return numbers_of(_named(list(self._waiting), np.empty(0, np.int64)))
+            return numbers_of(_named(list(self._waiting), NO_IDS))
         with self.codes.pinned() as held:
             found = [held.numbers(epoch) for epoch in held.epochs]
         return np.concatenate([np.empty(0, np.int64), *found])
@@ -1116,7 +1123,7 @@ class StreamIndex:
             storage.save(part, folder / f"{name}.safetensors", private=True)
 
     def _state(self, rows: RowStore | None) -> dict[str, Any]:
-        ids = _named(list(self._waiting), np.empty(0, np.int64))
+        ids, waiting = _named(list(self._waiting), NO_IDS), list(self._waiting.values())
         empty = np.empty((0, self._columns or 0), np.float32)
         return {
             "settings": self.settings.plain(),
@@ -1130,7 +1137,8 @@ class StreamIndex:
             "blocked": self._blocked,
             "due": self._due,
             "waiting_ids": _ids_state(ids),
-            "waiting_rows": np.stack(list(self._waiting.values())) if self._waiting else empty,
+            "waiting_single": np.array([row.dtype == np.float32 for row in waiting], np.bool_),
+            "waiting_rows": np.stack(waiting) if waiting else empty,
             "started": self._online is not None,
             "out_of_reach": 0 if self._online is None else self._online.out_of_reach,
             "rows": None if rows is None else rows.state(),
@@ -1151,19 +1159,9 @@ def _pieces(online: OnlineEncoder, rows: NDArray[Any], places: NDArray[np.intp])
     return found
 
 
-def _plain(note: Any) -> Any:
-    """The note as it is read again."""
-    if note is None:
-        return None
-    try:
-        return json.loads(json.dumps(note, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"note is {note!r:.60}, which is not a JSON value: {error}") from None
-
-
 def _is_empty(rows: Any) -> bool:
     """Whether it is a batch without rows, of any number of columns."""
-    shape = getattr(rows, "shape", ())
+    shape: Any = getattr(rows, "shape", ())
     return (isinstance(rows, list | tuple) and not rows) or (len(shape) > 0 and shape[0] == 0)
 
 

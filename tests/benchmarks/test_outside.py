@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from benchmarks.outside import bitbudget, hamming, layouts, runbooks
-from streambits.evaluation.runbook import read, sliding_window
+from benchmarks.runbooks import read, sliding_window
 
 LONG = pytest.mark.skipif(
     not os.environ.get("STREAMBITS_SLOW"), reason="compiles much: STREAMBITS_SLOW=1"

@@ -1,156 +1,233 @@
-"""Settings from a file and the environment, for all verbs; shell completion."""
+"""Settings: `--set name=value` and the file of `--config`, one table of names for all verbs."""
 
+import dataclasses
+import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
+import streambits as sb
 from streambits.cli import app as cli
-from streambits.cli.config import options_of
+from streambits.cli.config import OWN
+from streambits.cli.options import DEVICE_COMMIT_ROWS, PACE, JobOptions
+from streambits.methods.settings import Settings
 
-SCRIPT = Path(sys.executable).with_name("streambits")
+VERBS = typer.main.get_command(cli.app).commands
+TUNED = {
+    "whitening": 0.25,
+    "rotation": "random",
+    "bandwidth_factor": 4.0,
+    "landmarks_by": "centres",
+}
+SET = [word for name, value in TUNED.items() for word in ("--set", f"{name}={value}")]
 
 
 @pytest.fixture(autouse=True)
-def _no_settings(monkeypatch):
+def _no_variables(monkeypatch):
     for name in list(os.environ):
         if name.startswith("STREAMBITS_"):
             monkeypatch.delenv(name)
 
 
 @pytest.fixture
-def ask(command, job):
-    """ask(*more): how many hits a search gives for each query."""
-
-    def ask(*more, before=()):
-        done = command(*before, "search", job, "--query", job.parent / "queries.npy", *more)
-        assert done.code == 0, done.err
-        return {len(line["ids"]) for line in done.lines}
-
-    return ask
+def learn(tmp_path, mixture, monkeypatch):
+    """Arguments of a job of 600 rows, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", mixture(600))
+    return ("learn", "rows.npy", "--out", "job")
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch):
-    """file(text): a file of settings, in the folder where we are."""
-    monkeypatch.chdir(tmp_path)
+def file(learn, tmp_path):
+    """file(text): a file of settings beside the rows."""
 
     def write(text):
-        path = Path("my.toml")
-        path.write_text(text)
-        return path
+        (tmp_path / "my.toml").write_text(text)
+        return "my.toml"
 
     return write
 
 
-def test_flag_before_variable_before_file_before_default(ask, file, monkeypatch):
-    given = ("--settings", file("[search]\nk = 2\n[online]\nbits = 64\n"))
-    assert ask() == {10}
-    assert ask(*given) == {2}
-    assert ask(before=given) == {2}
-    monkeypatch.setenv("STREAMBITS_K", "3")
-    assert ask(*given) == {3}
-    monkeypatch.setenv("STREAMBITS_SEARCH_K", "4")
-    assert ask(*given) == {4}
-    assert ask(*given, "-k", 5) == {5}
+def settings_of(folder):
+    return json.loads((folder / "job.json").read_text())["settings"]
 
 
-def test_the_file_from_the_environment(ask, file, monkeypatch):
-    monkeypatch.setenv("STREAMBITS_SETTINGS", str(file("[search]\nk = 2\n")))
-    assert ask() == {2}
+@pytest.mark.parametrize("how", ["set", "file"])
+@pytest.mark.parametrize("verb", ["learn", "online"])
+def test_both_ways_give_the_model_of_the_library(
+    command, learn, file, *, how, verb, tmp_path, mixture
+):
+    more = ["--set", "quiet=true", "--set", "n_landmarks=40", *SET]
+    if how == "file":
+        lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in TUNED.items())
+        more = ["--config", file(f"n-landmarks = 40\nquiet = true\n{lines}")]
+    done = command(verb, *learn[1:], "--bits", 8, *more)
+    assert (done.code, done.err) == (0, "")
+    assert settings_of(tmp_path / "job").items() >= TUNED.items()
+    model = sb.load(tmp_path / "job" / "model.safetensors")
+    landmarks = sb.features.centres(mixture(600)[:400].astype(float), 40)
+    assert (model.whitening, model.rotation) == (0.25, "random")
+    np.testing.assert_array_equal(model.features.landmarks, landmarks)
 
 
-def test_required_options_and_switches(command, job, file, tmp_path):
-    query = job.parent / "queries.npy"
-    path = file(f'[search]\nquery = "{query}"\n[index]\njson = true\nout = "{tmp_path}/x.index"\n')
-    assert len(command("search", job, "--settings", path).lines) == 3
-    assert command("index", job, "--settings", path).json["codes"] == 5000
+def test_an_option_before_set_before_the_file_before_the_default(command, job, file, misused):
+    ask = ("search", job, "--query", job.parent / "queries.npy")
+
+    def hits(*more):
+        return len(command(*ask, *more).lines[0]["ids"])
+
+    given = ("--config", file("k = 2\n"))
+    assert hits() == 10
+    assert hits(*given) == hits("--set", "k=2") == 2
+    assert hits(*given, "--set", "k=3") == hits("--set", "k=3", *given) == 3
+    assert hits(*given, "-k", 5) == 5
+    told = misused(*ask, "-k", 5, "--set", "k=3")
+    assert "k is given by an option and by --set: keep one of them" in told
 
 
-def test_lists_and_switches_in_variables(command, job, file, monkeypatch):
-    path = file(f'[search]\nquery = "{job.parent / "queries.npy"}"\nallow = [5, 9]\n')
-    found = command("search", job, "--settings", path)
-    assert {name for line in found.lines for name in line["ids"]} == {5, 9}
-    monkeypatch.setenv("STREAMBITS_INSPECT_JSON", "1")
-    assert command("inspect", job / "model.safetensors").json["kind"] == "learner"
+def test_required_options_and_lists_in_a_file(command, job, file):
+    path = file(f'query = "{job.parent / "queries.npy"}"\nallow = [5, 9]\njson = true\n')
+    found = command("search", job, "--config", path).lines
+    assert {name for line in found for name in line["ids"]} == {5, 9}
 
 
-def test_dashes_and_underscores_are_the_same(command, job, file, tmp_path):
-    model = tmp_path / "m.safetensors"
-    for key in ("model-out", "model_out"):
-        path = file(f'[reencode]\n{key} = "{model}"\nrenew = true\n')
-        rows = job.parent / "rows.npy"
-        done = command("reencode", job, rows, "--out", tmp_path / "x.index", "--settings", path)
-        assert done.code == 0, done.err
-        model.unlink()
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [
+        ("bit=64", "bit=64: learn has no setting 'bit': did you mean 'bits'"),
+        ("zzz=1", "learn has no setting 'zzz': streambits settings learn lists all"),
+        ("query=x", "query is a setting of search, not of learn: leave it out"),
+        ("engine=dask", "engine is not a setting any more: divide the work from Python"),
+        ("quiet", "quiet: write it as name=value"),
+        ("n_landmarks=many", "n_landmarks=many: "),
+        ("n_landmarks=0", "n_landmarks=0: "),
+        ("n_landmarks=1.5", "n_landmarks=1.5: "),
+        ("whitening=2", "whitening=2: "),
+        ("precision=half", "'half' is not one of 'auto', 'double'"),
+        ("epochs=sometimes", "'sometimes' is not auto, never or a number of rows"),
+        ("quiet=perhaps", "quiet=perhaps: "),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place(
+    misused, learn, file, *, word, complaint, tmp_path
+):
+    assert complaint in misused(*learn, "--set", word)
+    name, equals, value = word.partition("=")
+    if equals:
+        told = misused(*learn, "--config", file(f'seed = 1\n\n{name} = "{value}"\n'))
+        assert f"my.toml, line 3: {name} = {value}: " in told
+        assert complaint.removeprefix(f"{word}: ") in told
+    assert not (tmp_path / "job").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[search]\nquerry = 'a'", "search has no setting 'querry'; did you mean 'query'?"),
-        ("[online]\nbit = 64", "online has no setting 'bit'; did you mean 'bits'?"),
-        ("[onlin]\nbits = 64", "there is no verb 'onlin'; did you mean 'online'?"),
-        ("bits = 64", "put bits into the table of a verb"),
-        ("bits =", "is not TOML"),
-        ("[search.k]\nk = 3", "k of search is a table"),
-        ("[search]\nk = 'many'", "Invalid value for '--k'"),
+        ("[learn]\nbits = 64", "[learn] is a table: write one name = value a line"),
+        ("bits =", "my.toml is not TOML"),
+        ("# nothing", "my.toml has no settings"),
+        ('columns = ["a", "b,c"]', "line 1: columns: a comma within a name"),
+        ("bits = true", "line 1: bits = true: "),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(misused, job, file, text, complaint):
-    told = misused("search", job, "--query", "q.npy", "--settings", file(text))
-    assert complaint in told.replace("'-k' / '--k'", "'--k'")
-    assert ("my.toml" in told) == ("many" not in text)
+def test_what_is_wrong_in_a_file_is_named(misused, learn, file, text, complaint):
+    assert complaint in misused(*learn, "--config", file(text))
 
 
-def test_a_file_that_is_not_there(misused, job):
-    told = misused("search", job, "--query", "q.npy", "--settings", "nowhere.toml")
-    assert "nowhere.toml cannot be read" in told
+def test_a_file_that_is_not_there_and_a_name_given_twice(misused, learn):
+    assert "nowhere.toml cannot be read" in misused(*learn, "--config", "nowhere.toml")
+    assert "seed is set twice" in misused(*learn, "--set", "seed=1", "--set", "seed=2")
 
 
-def test_a_variable_that_is_nearly_a_setting(misused, ask, job, monkeypatch):
-    monkeypatch.setenv("STREAMBITS_SERVICE_HOST", "10.0.0.1")  # what Kubernetes sets
-    monkeypatch.setenv("STREAMBITS_PORT", "tcp://10.0.0.1:80")  # that too
-    monkeypatch.setenv("STREAMBITS_DATA", "data")
-    monkeypatch.setenv("STREAMBITS_K", "")  # nothing
-    assert ask() == {10}
-    monkeypatch.setenv("STREAMBITS_SEARCH_QUERYY", "a")
-    told = misused("search", job)
-    assert (
-        "unknown variable STREAMBITS_SEARCH_QUERYY: did you mean STREAMBITS_SEARCH_QUERY?" in told
-    )
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["--n-landmarks", 40], "--n-landmarks is a setting: write --set n_landmarks=VALUE"),
+        (["--quiet"], "--quiet is a setting: write --set quiet=true|false"),
+        (["--engine=dask"], "--engine is not an option any more: divide the work from Python"),
+        (["--kafka-properties", "x"], "STREAMBITS_KAFKA_..."),
+        (["--settings", "x.toml"], "use --config FILE"),
+        (["--bitz", 3], "--bits"),
+    ],
+)
+def test_options_that_went_name_what_to_use(misused, learn, words, remedy):
+    assert remedy in misused(*learn, *words)
 
 
-def test_every_option_of_every_verb_has_a_name_of_its_own():
-    for name, verb in typer.main.get_command(cli.app).commands.items():
-        options = [param for param in verb.params if param.param_type_name == "option"]
-        assert len(options_of(verb)) == len(options) - 1, name  # but for --settings
-        assert "settings_file" in {param.name for param in options}
+def test_other_verbs_name_what_to_use_too(misused, job):
+    assert "--set real=true|false" in misused("search", job, "--no-real")
+    assert "benchmarks.runbooks" in misused("evaluate", "--runbook", "x")
+    assert "--plot FILE.png" in misused("evaluate", job, "rows.npy", "--html", "x")
 
 
-def complete(words, count):
-    found = {"_STREAMBITS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(count)}
-    env = {**os.environ, **found}
-    done = subprocess.run([SCRIPT], check=False, env=env, capture_output=True, text=True)
-    return done.stdout.split()
+@pytest.mark.parametrize("variable", ["STREAMBITS_BITS", "STREAMBITS_ONLINE_N_LANDMARKS"])
+def test_a_variable_that_was_an_option_is_refused(misused, learn, variable, monkeypatch):
+    monkeypatch.setenv(variable, "8")
+    told = misused(*learn)
+    assert f"{variable} is not read any more: use --set" in told
 
 
-def test_verbs_and_options_are_completed():
-    assert complete("streambits in", 1) == ["index", "inspect"]
-    found = complete("streambits search --re", 2)
-    assert found == ["--real", "--rerank", "--rerank-ids", "--remote"]
+def test_other_variables_are_not_looked_at(command, learn, monkeypatch):
+    for name in ("PORT", "SERVICE_HOST", "DATA", "TOKEN", "KAFKA_SASL_PASSWORD"):
+        monkeypatch.setenv(f"STREAMBITS_{name}", "tcp://10.0.0.1:80")
+    monkeypatch.setenv("STREAMBITS_K", "")  # empty
+    assert command(*learn, "--bits", 8, "--set", "n_landmarks=40").code == 0
 
 
-def test_the_completion_of_a_shell_is_shown():
-    off = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(
-        [SCRIPT, "--show-completion", "bash"],
-        check=True,
-        env={**os.environ, **off},
-        capture_output=True,
-        text=True,
-    )
-    assert "_STREAMBITS_COMPLETE=complete_bash" in done.stdout
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_shows_at_most_a_dozen_options_and_says_where_the_others_are(command, name):
+    options = [one for one in VERBS[name].params if one.param_type_name == "option"]
+    assert len([one for one in options if one.name not in (*OWN, "help")]) <= 12
+    assert all(one.help for one in VERBS[name].params)
+    told = " ".join(command(name, "--help").out.split())
+    assert told.endswith(f"streambits settings {name}") == bool(VERBS[name].settings)
+    if VERBS[name].settings:
+        listed = command("settings", name).out
+        assert all(setting in listed for setting in VERBS[name].settings)
+
+
+@pytest.mark.parametrize(("verb", "without"), [("learn", {"refresh"}), ("online", set())])
+def test_every_setting_of_the_library_is_one_of_the_verbs(verb, without):
+    names = {one.name: one.default for one in dataclasses.fields(Settings)}
+    assert names.keys() - VERBS[verb].table.keys() == without
+    assert all(VERBS[verb].table[name].default == names[name] for name in names.keys() - without)
+
+
+def test_all_settings_are_listed(command, misused):
+    listed = command("settings").out
+    assert {"n_landmarks", "rerank_ids", "max_body"} <= set(listed.replace("│", " ").split())
+    assert "'merge' has no settings: choose one of demo" in misused("settings", "merge")
+
+
+def test_a_job_goes_on_only_with_the_settings_it_had(command, fails, learn):
+    learn = (*learn, "--bits", 8, "--set", "n_landmarks=40", "--method", "ssbc")
+    assert command(*learn).code == 0
+    assert "whitening is not set there and 0.25 here" in fails(*learn, *SET[:2])
+    spelt = ("--set", "rotation=itq", "--set", "epochs=auto", "--set", "epsilon=1", "--refine", 0)
+    done = command(*learn, *spelt, "--json")
+    assert (done.code, done.json["rows"], done.json["new_rows"]) == (0, 600, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["bandwidth_factor=0"],
+        ["bandwidth_factor=2", "bandwidth=3"],
+        ["method=linear", "landmarks_by=centres"],
+    ],
+)
+def test_a_mistake_leaves_no_folder_that_refuses_the_right_command(
+    fails, command, learn, wrong, tmp_path
+):
+    learn = (*learn, "--bits", 8, "--set", "n_landmarks=40")
+    fails(*learn, *(word for one in wrong for word in ("--set", one)))
+    assert not (tmp_path / "job").exists()
+    assert command(*learn).code == 0
+
+
+def test_a_job_on_a_device_commits_more_rarely_unless_it_is_told():
+    assert JobOptions().pace == PACE
+    assert JobOptions(device="cpu").pace.rows == DEVICE_COMMIT_ROWS > PACE.rows
+    assert JobOptions(device="cpu", commit_rows=500).pace.rows == 500

@@ -1,6 +1,5 @@
 """What verbs say to files that no sane program writes: one line, whatever is in them."""
 
-import io
 import json
 import os
 from pathlib import Path
@@ -63,27 +62,6 @@ def test_packed_codes(fails, tmp_path, header):
     assert "cannot be read as .npy" in fails("search", path, "--query", path, "--allow", path)
 
 
-@pytest.mark.parametrize("ids", [10**23, f"1,{10**23}"])
-def test_ids_beyond_64_bits(fails, job, ids):
-    query = job.parent / "queries.npy"
-    assert "cannot be read as ids" in fails("search", job, "--query", query, "--allow", ids)
-
-
-def test_several_arrays_as_ids(fails, job, tmp_path):
-    content = io.BytesIO()
-    np.savez(content, a=np.arange(3), b=np.arange(3))
-    (tmp_path / "ids.npy").write_bytes(content.getvalue())
-    ask = ["search", job, "--query", job.parent / "queries.npy", "--allow", tmp_path / "ids.npy"]
-    assert "several arrays" in fails(*ask)
-
-
-@pytest.mark.parametrize("text", [f"a = {DEEP}", f"[online]\nbits = {'9' * 10_000}"])
-def test_settings(misused, tmp_path, text):
-    path = tmp_path / "x.toml"
-    path.write_text(text)
-    assert "is not TOML" in misused("learn", "rows.npy", "--settings", path, "--out", tmp_path)
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -100,11 +78,6 @@ def test_settings(misused, tmp_path, text):
 def test_a_description_of_a_job(fails, tmp_path, content):
     (tmp_path / "job.json").write_bytes(content)
     assert "job.json" in fails("inspect", tmp_path)
-
-
-def test_coders_of_no_epoch(command, tmp_path):
-    sb.save(sb.CoderSet(), tmp_path / "coders.safetensors")
-    assert command("inspect", tmp_path / "coders.safetensors").code == 0
 
 
 @pytest.mark.parametrize(

@@ -46,25 +46,6 @@ def test_round_the_formats(command, job, tmp_path, expected):
     assert "tables" in str(found.state())
 
 
-def test_an_index_keeps_its_method(command, job, tmp_path):
-    first, second = tmp_path / "a.index", tmp_path / "b.index"
-    command("index", job, "--out", first, "--strategy", "scan")
-    command("index", first, "--out", second)
-    assert sb.load(second).strategy == "scan"
-
-
-def test_files_that_hold_something_else(fails, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe\x00")
-    assert "line 1 of x.jsonl holds no code" in fails("index", "x.jsonl")
-    (tmp_path / "x.npy").write_bytes(b"nonsense")
-    assert "cannot be read as .npy" in fails("index", "x.npy")
-    (tmp_path / "arrays").mkdir()
-    for name in ("ids", "codes", "epochs"):
-        np.save(tmp_path / "arrays" / f"{name}.npy", np.zeros(3))
-    assert "packed codes are (n, bytes)" in fails("index", "arrays")
-
-
 def test_faiss_and_back(command, one_epoch, tmp_path):
     pytest.importorskip("faiss")
     there, back = tmp_path / "x.faiss", tmp_path / "x.safetensors"
@@ -121,6 +102,6 @@ def test_a_users_mistakes(fails, misused, job, tmp_path, monkeypatch):
     assert "they went to x.jsonl" in fails("index", "learned")
     (tmp_path / "bad.faiss").write_bytes(b"nonsense")
     assert "cannot be read by FAISS" in fails("index", "bad.faiss")
-    assert ".safetensors, .index, .faiss, .parquet" in misused("index", job, "--out", "x.bin")
+    assert ".jsonl, .ndjson, .npy, .faiss" in misused("index", job, "--out", "x.bin")
     assert "cannot be written" in fails("index", job, "--out", "nowhere/x.index")
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "learned", "bad.faiss"}

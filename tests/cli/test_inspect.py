@@ -28,22 +28,6 @@ def test_a_learner(command, job):
     assert [look["rows"] for look in got["drift"]][-1] == learner.drift[-1].rows
 
 
-def test_a_learner_for_people(command, job):
-    text = command("inspect", job / "model.safetensors").out
-    for expected in ("5,000", "certificate", "of the energy", "bits changed", "60 landmarks"):
-        assert expected in text
-    for expected in ("█", "16 bits of 60 directions", "drift, the last measurements"):
-        assert expected in text
-
-
-def test_what_was_learned_nothing_yet(command, train, tmp_path):
-    for name in ("ssbc", "linear", "itq"):
-        sb.save(sb.methods.METHODS[name](train, 6), tmp_path / "new.safetensors")
-        got = command("inspect", tmp_path / "new.safetensors", "--json").json
-        assert (got["rows"], got["certificate_relative"], got["spectrum"]) == (0, None, [])
-        assert command("inspect", tmp_path / "new.safetensors").code == 0
-
-
 def test_coders_and_a_coder(command, job, tmp_path):
     got = command("inspect", job / "coders.safetensors", "--json").json
     assert (got["kind"], got["epochs"]) == ("coders", [0, 1])
@@ -74,7 +58,18 @@ def test_an_index_and_codes(command, job, tmp_path, kind):
 def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("rows.npy", rows)
-    options = ("--bits", 16, "--out", "job", "--n-landmarks", 60, "--refresh", 500, "--quiet")
+    options = (
+        "--bits",
+        16,
+        "--out",
+        "job",
+        "--set",
+        "n_landmarks=60",
+        "--set",
+        "refresh=500",
+        "--set",
+        "quiet=true",
+    )
     assert command("online", "rows.npy", *options).code == 0
     got = command("inspect", "job", "--json").json
     assert (got["kind"], got["running"], got["finished"]) == ("job", False, True)
@@ -115,13 +110,6 @@ def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
     text = command("inspect", tmp_path).out
     assert f"│ {state} " in text
     assert ("a broker's stream goes on" in text) == got["endless"]
-
-
-def test_a_job_that_has_just_begun(command, tmp_path):
-    (tmp_path / "job.json").write_bytes(seal({"verb": "online"}))
-    got = command("inspect", tmp_path, "--json").json
-    assert (got["kind"], got["running"], got["job"]) == ("job", False, {"verb": "online"})
-    assert command("inspect", tmp_path).code == 0
 
 
 def test_a_users_mistakes(fails, misused, tmp_path):

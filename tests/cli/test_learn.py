@@ -8,7 +8,16 @@ import streambits as sb
 def test_a_model(command, mixture, tmp_path, fingerprint):
     rows = mixture(3000)
     np.save(tmp_path / "rows.npy", rows)
-    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--n-landmarks", 40, "--seed", 3]
+    arguments = [
+        "learn",
+        tmp_path / "rows.npy",
+        "--bits",
+        8,
+        "--set",
+        "n_landmarks=40",
+        "--set",
+        "seed=3",
+    ]
     done = command(*arguments, "--out", tmp_path / "job", "--json")
     assert done.code == 0, done.err
     assert (done.json["verb"], done.json["rows"], done.json["epoch"]) == ("learn", 3000, 0)
@@ -17,15 +26,3 @@ def test_a_model(command, mixture, tmp_path, fingerprint):
     assert fingerprint(found) == fingerprint(wanted)
     names = {file.name for file in (tmp_path / "job").iterdir()}
     assert names == {"job.json", "checkpoint.safetensors", "model.safetensors"}
-
-
-def test_a_checkpoint_is_a_model_too(command, mixture, tmp_path):
-    np.save(tmp_path / "rows.npy", mixture(500))
-    arguments = ["learn", tmp_path / "rows.npy", "--bits", 8, "--n-landmarks", 40]
-    assert command(*arguments, "--out", tmp_path / "job").code == 0
-    ended, live = (
-        command("encode", tmp_path / "job" / name, tmp_path / "rows.npy")
-        for name in ("model.safetensors", "checkpoint.safetensors")
-    )
-    assert ended.lines == live.lines
-    assert len(ended.lines) == 500

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits._digests import seal, unseal
-from streambits.errors import StorageError
 from streambits.io.codes import open_codes
-from streambits.jobs.models import maker_of
 
 MODEL, CODERS = "model.safetensors", "coders.safetensors"
 
@@ -54,23 +51,11 @@ def asked(command, here):
     return asked
 
 
-@pytest.fixture
-def noted(here):
-    """noted(**changes): what again/job.json tells from now on."""
-
-    def noted(**changes):
-        file = here / "again" / "job.json"
-        told = unseal(file.read_bytes(), file) | changes
-        file.write_bytes(seal({name: value for name, value in told.items() if value}))
-
-    return noted
-
-
 def test_distances_are_those_of_the_model(asked, here, queries):
     coder = sb.load(here / "job" / CODERS).newest
     hits = open_codes(here / "again" / "codes").index().search(coder.encode(queries), 20)
     assert hits.distances[:, 0].tolist() == [0, 0, 0]
-    lines, file = asked("again", "--no-real")
+    lines, file = asked("again", "--set", "real=false")
     assert file == here / "job" / CODERS
     assert [line["ids"] for line in lines] == hits.ids.tolist()
     assert [line["distances"] for line in lines] == hits.distances.tolist()
@@ -87,11 +72,6 @@ def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where, lat
     other, file = asked(where, "--model", "later.safetensors")  # a file is opened as it is named
     assert other != lines
     assert file == here / "later.safetensors"
-
-
-def test_the_codes_of_the_job_itself_are_still_by_its_coders(asked, here):
-    for more in ([], ["--model", "job"]):
-        assert asked("job", *more)[1] == here / "job" / CODERS
 
 
 def test_a_folder_of_another_model_is_refused(asked, here, fails, later):
@@ -118,11 +98,6 @@ def test_another_file_by_that_path_is_not_taken(asked, here, monkeypatch):
     assert asked("../again")[1] == here / "job" / CODERS
 
 
-def test_a_model_that_was_put_into_the_folder(asked, here):
-    Path("job/coders.safetensors").rename("again/coders.safetensors")
-    assert asked("again")[1] == here / "again" / CODERS
-
-
 def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, later):
     ask = ("search", "again", "--query", "queries.npy")
     then = json.loads(Path("again/job.json").read_bytes())["settings"]["model"]
@@ -134,44 +109,3 @@ def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, later)
     assert said == fails("reencode", "again", "rows.npy", "--out", "new")
     Path("job").rename("elsewhere")
     assert f"made by job ({then}), which is not there: name where it is" in fails(*ask)
-
-
-def test_a_folder_from_before_models_had_names(asked, fails, here, noted):
-    noted(names=None)
-    assert asked("again", "--model", "job")[1] == here / "job" / CODERS
-    told = fails("search", "again", "--query", "queries.npy")
-    assert "were made by a model (" in told
-    shutil.copy("job/coders.safetensors", ".")
-    assert asked("again")[1] == here / CODERS
-
-
-def test_all_rows_again_by_the_same_model(command, here, rows):
-    done = command("reencode", "again", "rows.npy", "--renew", "--out", "new")
-    assert done.code == 0, done.err
-    learner = sb.load(here / "new" / MODEL)
-    assert (learner.epoch, learner.seen) == (2, len(rows))
-
-
-def test_other_folders_have_none(here, job, tmp_path, noted):
-    assert maker_of(here / "again").name == "job"
-    assert maker_of(here / "job") is maker_of(here / "nowhere") is maker_of(here / "rows.npy")
-    assert maker_of(here / "job") is None
-    for settings in ({"model": 7}, {}):
-        noted(settings=settings)
-        assert maker_of(here / "again") is None
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "\0"])
-def test_a_damaged_description_is_told_in_the_folder_of_a_job_only(here, text):
-    (here / "again" / "job.json").write_text(text)
-    with pytest.raises(StorageError, match="damaged"):
-        maker_of(here / "again")
-    (here / "again" / "checkpoint.safetensors").unlink()
-    assert maker_of(here / "again") is None
-
-
-def test_somebody_elses_description_beside_codes(asked, here):
-    (here / "job.json").write_text("[1, 2]")
-    np.save("packed.npy", open_codes("again/codes").index().get(range(5000)).packed)
-    shutil.copy("job/model.safetensors", ".")
-    assert asked("packed.npy")[1] == here / MODEL

@@ -1,16 +1,14 @@
 """`streambits online` as a user calls it; that it survives being killed is in tests/jobs."""
 
 import json
-import re
 
 import numpy as np
 import pytest
 
 import streambits as sb
 from streambits.io.codes.parquet import read_codes
-from streambits.methods import METHODS
 
-SETTINGS = ("--bits", 8, "--n-landmarks", 40)
+SETTINGS = ("--bits", 8, "--set", "n_landmarks=40")
 
 
 @pytest.fixture
@@ -21,11 +19,6 @@ def rows_file(tmp_path, mixture):
     lines[7] = "106,1,2,x,4,5,6,7,8"
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     return tmp_path / "rows.csv"
-
-
-def test_the_options_name_all_methods_that_learn(misused, rows_file, tmp_path):
-    said = misused("online", rows_file, "--method", "magic", "--out", tmp_path / "job")
-    assert all(f"'{method}'" in said for method in METHODS)
 
 
 def test_a_job(command, rows_file, tmp_path):
@@ -67,33 +60,25 @@ def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["rows.csv", "--bits", "0", "--out", "job"],
-        ["rows.csv", "--bits", "8"],
-        ["--bits", "8", "--out", "job"],
-        ["rows.csv", *SETTINGS, "--out", "job", "--epochs", "sometimes"],
-        ["rows.csv", *SETTINGS, "--out", "job", "--method", "lsh"],
-        ["rows.csv", *SETTINGS, "--out", "job", "--commit-rows", "0"],
-        ["rows.csv", *SETTINGS, "--out", "job", "--metrics-port", "70000"],
-    ],
-)
-def test_wrong_use_is_exit_2(command, arguments):
-    done = command("online", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert "Traceback" not in done.err
-
-
 def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
     out = ["--out", tmp_path / "job"]
     assert "does not exist" in fails("online", tmp_path / "no.csv", *SETTINGS, *out)
     assert "no setting 'epsilon'" in fails(
         *("online", rows_file, *SETTINGS, "--skip-bad", "--ids", "key"),
-        *("--method", "itq", "--epsilon", 1, "--out", tmp_path / "itq"),
+        *("--set", "method=linear", "--set", "epsilon=1", "--out", tmp_path / "itq"),
     )
     assert "at most 40" in fails(
-        *("online", rows_file, "--bits", 64, "--n-landmarks", 40, "--ids", "key", "--skip-bad"),
+        *(
+            "online",
+            rows_file,
+            "--bits",
+            64,
+            "--set",
+            "n_landmarks=40",
+            "--ids",
+            "key",
+            "--skip-bad",
+        ),
         *("--out", tmp_path / "long"),
     )
     assert "cannot be used: Not a directory" in fails(
@@ -102,22 +87,20 @@ def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
 
 
 def test_logs_for_machines(command, rows_file, tmp_path):
-    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--log-json", "--metrics-port", 0]
+    arguments = [
+        "online",
+        rows_file,
+        *SETTINGS,
+        "--skip-bad",
+        "--set",
+        "log_json=true",
+        "--set",
+        "metrics_port=0",
+    ]
     done = command(*arguments, "--ids", "key", "--out", tmp_path / "job")
     assert (done.code, done.out) == (0, "")
     lines = [json.loads(line) for line in done.err.splitlines()]
     assert [line["event"] for line in lines] == ["start", "rejects", "commit", "end"]
-
-
-def test_quiet(command, rows_file, tmp_path):
-    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--quiet", "--ids", "key"]
-    assert command(*arguments, "--out", tmp_path / "job") == (0, "", "")
-
-
-def test_the_address_of_the_metrics_is_told(command, rows_file, tmp_path):
-    arguments = ["online", rows_file, *SETTINGS, "--skip-bad", "--ids", "key"]
-    done = command(*arguments, "--out", tmp_path / "job", "--metrics-port", 0)
-    assert re.search(r"metrics: http://127\.0\.0\.1:\d+/metrics", done.err)
 
 
 def test_a_password_is_not_written_down(tmp_path, rows_file, command):
@@ -131,12 +114,23 @@ def test_epochs_that_were_retired_are_left_out_of_searches_and_this_is_said(
     command, mixture, tmp_path
 ):
     np.save(tmp_path / "rows.npy", mixture(2600))
-    learning = ["--bits", 8, "--n-landmarks", 20, "--epochs", 600, "--keep-epochs", 2, "--quiet"]
+    learning = [
+        "--bits",
+        8,
+        "--set",
+        "n_landmarks=20",
+        "--set",
+        "epochs=600",
+        "--set",
+        "keep_epochs=2",
+        "--set",
+        "quiet=true",
+    ]
     done = command("online", tmp_path / "rows.npy", *learning, "--out", tmp_path / "job")
     assert done.code == 0, done.err
     np.save(tmp_path / "queries.npy", mixture(2600)[:2])
     done = command("search", tmp_path / "job", "--query", tmp_path / "queries.npy", "-k", 3000)
-    assert "codes of epochs before 3, whose coders were retired (--keep-epochs)" in done.err
+    assert "codes of epochs before 3, whose coders were retired (keep_epochs)" in done.err
     assert min(done.lines[0]["ids"]) >= 1500
     found = done.lines[0]["ids"]
     assert sorted(found) == list(range(min(found), 2600))

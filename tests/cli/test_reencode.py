@@ -19,7 +19,9 @@ def test_a_new_folder_that_can_be_searched(command, job, source, tmp_path, rows)
     assert (done.json["codes"], done.json["epoch"]) == (5000, 1)
     codes = sb.load(job / "model.safetensors").coder().encode(rows)
     assert open_codes(tmp_path / "new" / "codes").index().get(range(5000)) == codes
-    found = command("search", tmp_path / "new", "--query", job.parent / "queries.npy", "--real")
+    found = command(
+        "search", tmp_path / "new", "--query", job.parent / "queries.npy", "--set", "real=true"
+    )
     assert [line["ids"][0] for line in found.lines] == [0, 1, 2]
     assert open_codes(job / "codes").index().epochs == (0, 1)  # what was there stays
 
@@ -58,16 +60,6 @@ def test_an_index_file_is_searched_by_the_job_it_came_from(command, job, source,
     found = command("search", out, "--query", source, "--model", job, "-k", 1)
     assert {line["distances"][0] for line in found.lines} == {0}
     assert len(found.lines) == len(rows)
-
-
-def test_a_source_without_all_rows_of_the_newest_epoch(fails, job, tmp_path, rows):
-    """They are encoded again as well: coders change within an epoch."""
-    index = open_codes(job / "codes").index()
-    assert index.get([len(rows) - 1]).epoch == index.epochs[-1]
-    np.save(tmp_path / "few.npy", rows[:-1])
-    failed = fails("reencode", job, tmp_path / "few.npy", "--out", tmp_path / "new")
-    assert "lacks 1 of the index's rows, among them the id 4999" in failed
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_users_mistakes(fails, misused, job, tmp_path, train):

@@ -1,6 +1,5 @@
 """Refined codes from the command line: learned, written, searched, proven, re-encoded."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,18 @@ import pytest
 
 import streambits as sb
 
-LEARN = ["--bits", 16, "--n-landmarks", 60, "--refine", 4, "--certified", "--quiet"]
+LEARN = [
+    "--bits",
+    16,
+    "--set",
+    "n_landmarks=60",
+    "--refine",
+    4,
+    "--set",
+    "certified=true",
+    "--set",
+    "quiet=true",
+]
 SETTINGS = sb.Settings(16, n_landmarks=60, refine=4, certified=True)
 
 
@@ -56,7 +66,7 @@ def test_a_search_ranks_by_decoded_rows_and_proves(command, folder, tmp_path, ro
     ask = ["search", job, "--query", folder / "queries.npy", "-k", 3]
     for more, options in (
         ([], {}),
-        (["--candidates", 50, "--real"], {"candidates": 50, "real": True}),
+        (["--candidates", 50, "--set", "real=true"], {"candidates": 50, "real": True}),
         (["--metric", "cosine", "--candidates", "all"], {"candidates": "all", "metric": "cosine"}),
     ):
         found = command(*ask, *more).lines
@@ -70,7 +80,7 @@ def test_a_search_ranks_by_decoded_rows_and_proves(command, folder, tmp_path, ro
 
 
 def test_product_codes(command, folder, tmp_path, rows):
-    settings = ["--method", "product", "--refine", 6, "--quiet"]
+    settings = ["--set", "method=product", "--refine", 6, "--set", "quiet=true"]
     job = tmp_path / "job"
     assert command("online", folder / "rows.npy", *settings, "--out", job).code == 0
     assert held(sb.open_codes(job).index()) == held(
@@ -80,22 +90,6 @@ def test_product_codes(command, folder, tmp_path, rows):
     assert first["ids"] == [0]
     facts = command("inspect", job, "--json").json
     assert (facts["codes"]["bits"], facts["codes"]["refine"]) == (0, 6)
-
-
-def test_learn_then_encode_then_reencode(command, folder, tmp_path, rows):
-    job, codes = tmp_path / "job", tmp_path / "codes"
-    assert command("learn", folder / "rows.npy", *LEARN, "--out", job).code == 0
-    assert command("encode", job, folder / "rows.npy", "--quiet", "--out", codes).code == 0
-    learner = SETTINGS.learner([rows[: SETTINGS.gathered]]).learn(rows)
-    wanted = sb.HammingIndex(16)
-    wanted.add(learner.coder().encode(rows))
-    assert held(sb.open_codes(codes).index()) == held(wanted)
-    lines = command("encode", job, folder / "queries.npy").lines
-    assert [len(bytes.fromhex(line["refinement"])) for line in lines] == [5] * 6
-    again = ["reencode", codes, folder / "rows.npy", "--model", job, "--out", tmp_path / "new"]
-    done = command(*again)
-    assert done.code == 0, done.err
-    assert held(sb.open_codes(tmp_path / "new").index()) == held(wanted)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +108,7 @@ def test_mistakes(command, fails, misused, *, folder, tmp_path, rows):
     plain = replace(SETTINGS, certified=None)
     learner = plain.learner([rows[:600]]).learn(rows)
     sb.save(learner, tmp_path / "uncertified.safetensors")
-    out = ["--out", tmp_path / "codes", "--quiet"]
+    out = ["--out", tmp_path / "codes", "--set", "quiet=true"]
     encode = ["encode", tmp_path / "uncertified.safetensors", folder / "rows.npy", *out]
     assert command(*encode).code == 0
     ask = ["search", tmp_path / "codes", "--query", folder / "queries.npy"]
@@ -124,15 +118,8 @@ def test_mistakes(command, fails, misused, *, folder, tmp_path, rows):
     assert "--candidates" in misused(*ask, "--radius", 3, "--candidates", 10)
     few = tmp_path / "few.npy"
     np.save(few, rows[:40])
-    arguments = ["--bits", 8, "--refine", 30, "--quiet", "--out", tmp_path / "few"]
+    arguments = ["--bits", 8, "--refine", 30, "--set", "quiet=true", "--out", tmp_path / "few"]
     assert "40 rows supports at most" in fails("online", few, *arguments)
     sb.save(sb.ssbc(rows[:60], 16).learn(rows), tmp_path / "signs.safetensors")
     said = fails(*ask, "--model", tmp_path / "signs.safetensors")
     assert "16 bits and 4 bytes of refinement" in said
-
-
-def test_help_and_settings_name_the_refinement(command, tmp_path, folder):
-    assert command("online", folder / "rows.npy", *LEARN, "--out", tmp_path / "job").code == 0
-    held_settings = json.loads((tmp_path / "job" / "job.json").read_text())["settings"]
-    assert (held_settings["refine"], held_settings["certified"]) == (4, True)
-    assert "--refine" in command("learn", "--help").out

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -15,7 +14,7 @@ from streambits.jobs.job import Job
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Online
 
-SETTINGS = ("--bits", 16, "--n-landmarks", 40, "--epochs", "never", "--quiet")
+SETTINGS = ("--bits", 16, "--set", "n_landmarks=40", "--set", "epochs=never", "--set", "quiet=true")
 
 
 @pytest.fixture
@@ -89,21 +88,11 @@ def test_a_folder_grows_between_runs(verb, done, folder, *, rows, tmp_path, fail
     assert "b.npy" in fails(*job)
 
 
-def test_a_folder_that_grew_gives_the_model_of_one_that_was_whole(done, folder, rows, tmp_path):
-    where = folder("a.npy", rows[:2500])
-    done("learn", where, *SETTINGS, "--out", tmp_path / "grown")
-    folder("b.npy", rows[2500:])
-    done("learn", where, *SETTINGS, "--out", tmp_path / "grown")
-    done("learn", where, *SETTINGS, "--out", tmp_path / "whole")
-    files = [tmp_path / name / "model.safetensors" for name in ("grown", "whole")]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
 def test_learning_goes_on_from_a_model(done, rows, tmp_path, misused, fails):
     np.save(tmp_path / "a.npy", rows[:3000])
     np.save(tmp_path / "b.npy", rows[3000:])
     done("learn", tmp_path / "a.npy", *SETTINGS, "--out", tmp_path / "first")
-    further = ("learn", tmp_path / "b.npy", "--from", tmp_path / "first", "--quiet")
+    further = ("learn", tmp_path / "b.npy", "--from", tmp_path / "first", "--set", "quiet=true")
     done(*further, "--out", tmp_path / "second")
     done(*further, "--out", tmp_path / "second")  # and it resumes
     model = sb.load(tmp_path / "second" / "model.safetensors")
@@ -111,27 +100,11 @@ def test_learning_goes_on_from_a_model(done, rows, tmp_path, misused, fails):
     whole = sb.load(tmp_path / "first" / "model.safetensors").learn(rows[3000:])
     assert model.coder().encode(rows) == whole.coder().encode(rows)
     said = misused(*further, "--bits", 32, "--out", tmp_path / "third")
-    assert "--bits is that of the model" in said
+    assert "bits is that of the model" in said
     np.save(tmp_path / "c.npy", rows[:, :3])
     said = fails("learn", tmp_path / "c.npy", "--from", tmp_path / "first", "--out", tmp_path / "x")
     assert "3" in said
     assert "8" in said
-
-
-def test_codes_of_a_job_and_of_one_that_goes_on_from_it_compare(done, rows, tmp_path):
-    np.save(tmp_path / "a.npy", rows[:3000])
-    np.save(tmp_path / "b.npy", rows[3000:])
-    first, second = tmp_path / "first", tmp_path / "second"
-    done("online", tmp_path / "a.npy", *SETTINGS, "--out", first)
-    done("online", tmp_path / "b.npy", "--from", first, "--quiet", "--out", second)
-    assert open_codes(second).epochs == open_codes(first).epochs
-    again = sb.load(first / "model.safetensors")
-    alone = [codes for _, codes in sb.encode_online(again, [rows[3000:]])]
-    assert list(codes_in(second).values()) == [
-        bytes(code) for part in alone for code in part.packed
-    ]
-    hits = sb.open(second).search(rows[3000:3003], 1)
-    assert hits.ids[:, 0].tolist() == [0, 1, 2]
 
 
 def test_shards_from_the_command_line_merge(done, fails, rows, tmp_path):
@@ -140,7 +113,7 @@ def test_shards_from_the_command_line_merge(done, fails, rows, tmp_path):
         np.save(tmp_path / f"{number}.npy", part)
     done("learn", tmp_path / "0.npy", *SETTINGS, "--out", tmp_path / "s0")
     for number in (1, 2):
-        like = ("--like", tmp_path / "s0", "--quiet")
+        like = ("--like", tmp_path / "s0", "--set", "quiet=true")
         done("learn", tmp_path / f"{number}.npy", *like, "--out", tmp_path / f"s{number}")
     shards = [tmp_path / f"s{number}" for number in range(3)]
     done("merge", *shards, "--out", tmp_path / "all.safetensors")
@@ -193,40 +166,10 @@ def test_documents_with_text_ids_deletes_and_payload(kind, done, fails, rows, *,
     allowed = done(*ask, "--allow", ",".join(names[4:6])).lines
     assert all(answer["ids"][0] in names[4:6] for answer in allowed)
     again = (*ask, "--rerank", tmp_path / "docs.jsonl")
-    answers = done(*again, "--rerank-ids", "id").lines
+    answers = done(*again, "--set", "rerank_ids=id").lines
     assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
     assert [answer["distances"] for answer in answers] == [[0], [0]]
-    assert "--rerank-ids id" in fails(*again)
-
-
-def test_answers_with_text_ids_are_proven(done, rows, tmp_path):
-    (tmp_path / "docs.jsonl").write_text(as_jsonl(documents(rows[:300], NAMES["uuid"])))
-    more = ("--ids", "id", "--columns", "embedding", "--refine", 3, "--certified")
-    done("online", tmp_path / "docs.jsonl", *SETTINGS, *more, "--out", tmp_path / "job")
-    np.save(tmp_path / "q.npy", rows[:2])
-    ask = ("search", tmp_path / "job", "--query", tmp_path / "q.npy", "-k", 3)
-    proof = ("--exact", tmp_path / "docs.jsonl", "--rerank-ids", "id")
-    for answer, row in zip(done(*ask, *proof).lines, rows, strict=False):
-        far = np.linalg.norm(rows[:300].astype(float) - row, axis=1)
-        assert answer["ids"] == [NAMES["uuid"][i] for i in np.argsort(far)[:3]]
-
-
-@pytest.mark.parametrize("to", ["codes.jsonl", "codes.index", "codes.npy", "codes.faiss"])
-def test_a_removed_id_is_in_no_sink(to, done, rows, tmp_path):
-    if "faiss" in to:
-        pytest.importorskip("faiss")
-    table = {
-        "id": [*range(600), 5, 7, 5],
-        "v": [*rows[:600].tolist(), None, None, rows[601].tolist()],
-        "gone": [*[False] * 600, True, True, None],
-    }
-    parquet.write_table(pa.table(table), tmp_path / "rows.parquet")
-    more = ("--ids", "id", "--removed", "gone", "--to", tmp_path / to, "--json")
-    job = done("online", tmp_path / "rows.parquet", *SETTINGS, *more, "--out", tmp_path / "job")
-    assert (job.json["rows"], job.json["removed"]) == (601, 2)
-    found = codes_in(tmp_path / to)
-    assert sorted(found) == [i for i in range(600) if i != 7]
-    assert 5 in found
+    assert "--set rerank_ids=id" in fails(*again)
 
 
 AGAIN = """
@@ -244,9 +187,9 @@ def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
     np.save(tmp_path / "rows.npy", rows)
     np.save(tmp_path / "q.npy", rows[:20] + 0.05)
     for seed in (0, 1):
-        out = ("--seed", seed, "--out", tmp_path / f"model{seed}")
+        out = ("--set", f"seed={seed}", "--out", tmp_path / f"model{seed}")
         done("learn", tmp_path / "rows.npy", *SETTINGS, *out)
-    encode = ("encode", tmp_path / "model0", tmp_path / "rows.npy", "--quiet")
+    encode = ("encode", tmp_path / "model0", tmp_path / "rows.npy", "--set", "quiet=true")
     target = ("--to", f"{postgres_url}?table={name}")
     done(*encode, "--out", tmp_path / "files")
     done(*encode, *target, "--out", tmp_path / "table")
@@ -256,7 +199,14 @@ def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
     try:
         lines = ", ".join(f"({i}, '{row}')" for i, row in enumerate(rows.tolist()))
         ask(f"INSERT INTO vectors_TABLE_ VALUES {lines}")
-        queries = ("--query", tmp_path / "q.npy", "--no-real", "--rerank", tmp_path / "rows.npy")
+        queries = (
+            "--query",
+            tmp_path / "q.npy",
+            "--set",
+            "real=false",
+            "--rerank",
+            tmp_path / "rows.npy",
+        )
         ours = done("search", tmp_path / "files", *queries).lines
         asked = done("encode", tmp_path / "model0", tmp_path / "q.npy", "--bit-strings").lines
         for answer, query, row in zip(ours, asked, np.load(tmp_path / "q.npy").tolist()):
@@ -270,23 +220,6 @@ def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
 # Are so many bits enough for these rows?
 
 
-def test_whether_the_bits_suffice_for_ones_own_rows(done, rows, tmp_path):
-    np.save(tmp_path / "rows.npy", rows)
-    done("online", tmp_path / "rows.npy", *SETTINGS, "--out", tmp_path / "job")
-    ask = ("evaluate", tmp_path / "job", tmp_path / "rows.npy", "--sample", 1500, "--bytes", "")
-    said = done(*ask, "--lengths", "8,16,32").out.splitlines()[-1]
-    assert said.startswith("16 bits reach")
-    budget = ("--seconds", 0.5, "--sample", 1000, "--n-landmarks", 60, "--target", "recall")
-    tuned = done("tune", tmp_path / "rows.npy", "--bits", 16, *budget, "--json").json
-    scores = [trial["score"] for trial in tuned["trials"]]
-    assert 0.1 < max(scores) <= 1
-    assert all(score == -1 or 0 <= score <= 1 for score in scores)
-    told = " ".join(done("tune", "--help").out.replace("│", " ").split())
-    assert "mean average precision" in told
-    assert "streambits evaluate says" in told
-    assert " W " not in sb.diagnose(rows[:500]).advice
-
-
 # What makes no sense is noticed
 
 
@@ -297,12 +230,12 @@ def test_rows_of_another_scale_are_refused_and_a_few_are_counted(done, fails, ro
     mixed = rows.copy()
     mixed[::10] *= 200
     np.save(tmp_path / "mixed.npy", mixed)
-    method = ("--method", "ssbc")
+    method = ("--set", "method=ssbc")
     done("online", tmp_path / "rows.npy", *SETTINGS, *method, "--out", tmp_path / "job")
     said = fails("encode", tmp_path / "job", tmp_path / "far.npy", "--out", tmp_path / "x")
     assert "out of reach" in said
-    assert "--out-of-reach accept" in said
-    accepted = ("--out-of-reach", "accept", "--json", "--out", tmp_path / "y")
+    assert "--set out_of_reach=accept" in said
+    accepted = ("--set", "out_of_reach=accept", "--json", "--out", tmp_path / "y")
     found = done("encode", tmp_path / "job", tmp_path / "far.npy", *accepted)
     assert found.json["out_of_reach"] == len(rows)
     assert "out of reach" in found.err
@@ -324,10 +257,10 @@ def test_no_verb_gives_one_code_to_most_rows_in_silence(
 ):
     np.save(tmp_path / "rows.npy", rows)
     np.save(tmp_path / "far.npy", rows * 0.01 + 1000)
-    plain = ("--bits", 4, "--n-landmarks", 40, "--epochs", "never", "--refine", refine)
+    plain = ("--bits", 4, "--set", "n_landmarks=40", "--set", "epochs=never", "--refine", refine)
     job = tmp_path / "job"
-    done("online", tmp_path / "rows.npy", "--method", method, *plain, "--out", job)
-    accept = ("--out-of-reach", "accept")
+    done("online", tmp_path / "rows.npy", "--set", f"method={method}", *plain, "--out", job)
+    accept = ("--set", "out_of_reach=accept")
     for arguments in (
         ("encode", job, tmp_path / "far.npy", *accept),
         ("online", tmp_path / "far.npy", "--from", job, *accept, "--out", tmp_path / "more"),
@@ -344,16 +277,6 @@ def test_no_verb_gives_one_code_to_most_rows_in_silence(
 
 
 # From Python
-
-
-def test_the_folder_of_a_job_opens_in_python(done, rows, tmp_path):
-    np.save(tmp_path / "rows.npy", rows)
-    done("online", tmp_path / "rows.npy", *SETTINGS, "--out", tmp_path / "job")
-    job = sb.open(tmp_path / "job")
-    assert job.search(rows[:2], 1).ids[:, 0].tolist() == [0, 1]
-    assert len(job) == len(rows)
-    with pytest.raises(sb.errors.StorageError, match=r"streambits.open"):
-        sb.load(tmp_path / "job")
 
 
 def test_rows_that_wait_for_landmarks_are_searched(done, rows, tmp_path):

@@ -1,7 +1,6 @@
 """`streambits search`: across epochs, by values, ranked again, within a radius."""
 
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,11 @@ def as_lines(hits):
 
 def test_all_epochs_on_one_scale(command, job, asked, rows):
     coders, index = sb.load(job / "coders.safetensors"), open_codes(job / "codes").index()
-    for options, real in (([], True), (["--real"], True), (["--no-real"], False)):
+    for options, real in (
+        ([], True),
+        (["--set", "real=true"], True),
+        (["--set", "real=false"], False),
+    ):
         done = command("search", job, "--query", asked, "-k", 4, *options)
         assert done.lines == as_lines(coders.search(index, rows[:3], 4, real=real))
         assert "searching 5,000 codes" in done.err
@@ -48,15 +51,9 @@ def test_by_an_index_and_a_model_beside_it(command, one_epoch, asked, tmp_path, 
     index = open_codes(one_epoch / "codes").index()
     hits = index.search({1: coder.project(rows[:3])}, 2)
     assert command(*ask).lines == as_lines(hits)
-    assert command(*ask, "--no-real").lines == as_lines(index.search(coder.encode(rows[:3]), 2))
-
-
-def test_real_values(command, one_epoch, asked, rows):
-    done = command("search", one_epoch, "--query", asked, "--real", "--allow", "1,5,7,9", "-k", 3)
-    coder = sb.load(one_epoch / "model.safetensors").coder()
-    index = open_codes(one_epoch / "codes").index()
-    hits = index.search({1: coder.project(rows[:3])}, 3, allow=[1, 5, 7, 9])
-    assert done.lines == as_lines(hits)
+    assert command(*ask, "--set", "real=false").lines == as_lines(
+        index.search(coder.encode(rows[:3]), 2)
+    )
 
 
 def test_a_radius(command, job, asked, rows):
@@ -72,13 +69,6 @@ def test_ranked_again_by_the_rows(command, job, asked, rows):
         assert (line["ids"][0], line["distances"][0]) == (i, 0)
         true = np.linalg.norm(rows[line["ids"]].astype(float) - rows[i], axis=1)
         assert line["distances"] == pytest.approx(true.tolist())
-
-
-def test_faiss_is_of_the_newest_epoch(command, one_epoch, asked, tmp_path):
-    pytest.importorskip("faiss")
-    command("index", one_epoch, "--out", tmp_path / "x.faiss")
-    there = command("search", tmp_path / "x.faiss", "--query", asked, "--model", one_epoch)
-    assert there.lines == command("search", one_epoch, "--query", asked).lines
 
 
 def test_standard_input_and_bad_rows(command, job, rows):
@@ -101,24 +91,6 @@ def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
     (folder / "coders.safetensors").unlink()
     sb.save(Checkpoint(None, None, {"rows": 0}, {}), folder / "checkpoint.safetensors")
     assert "name one with --model" in command("search", folder, "--query", asked).err
-
-
-@pytest.mark.parametrize("newest", ["coders.safetensors", "checkpoint.safetensors"])
-def test_which_model_is_newer_does_not_depend_on_the_times_of_files(
-    newest, command, job, asked, tmp_path
-):
-    folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
-    shutil.copytree(job / "codes", folder / "codes")
-    old = sb.CoderSet.from_state(coders.state() | {"seen": coders.seen - 1})
-    old.keep([1])
-    for name in ("coders.safetensors", "checkpoint.safetensors"):
-        held = coders if name == newest else old
-        kept = held if name.startswith("coders") else Checkpoint(None, None, {}, {"coders": held})
-        sb.save(kept, folder / name)
-        os.utime(folder / name, (1, 1) if name == newest else (2, 2))
-    done = command("search", folder, "--query", asked)
-    assert done.lines == command("search", job, "--query", asked).lines
-    assert newest in done.err
 
 
 def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
@@ -199,7 +171,7 @@ def test_a_users_mistakes(fails, misused, job, asked, tmp_path):
     assert "has no row of the id" in fails(*ask, "--rerank", tmp_path / "few.npy")
     assert "cannot be read as ids" in fails(*ask, "--allow", "nowhere.txt")
     assert "no row that can be used" in fails("search", job, "--query", "-", stdin=b"a,b\n")
-    assert "--radius goes without" in misused(*ask, "--radius", 1, "--real")
+    assert "--radius goes without" in misused(*ask, "--radius", 1, "--set", "real=true")
     assert "Missing option '--query'" in misused("search", job)
 
 

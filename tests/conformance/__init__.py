@@ -1,11 +1,10 @@
-"""What every part promises: named checks of features, sketches, learners, indexes, sources, sinks.
+"""What every part promises: named checks of features, sketches, learners, sources, sinks.
 
 A check raises an AssertionError that says what was expected; the error begins with its name. One
 that cannot test a part fails too, unless `skip` names it.
 """
 
 from conformance import features as _features
-from conformance import indexes as _indexes
 from conformance import learners as _learners
 from conformance import sinks as _sinks
 from conformance import sketches as _sketches
@@ -14,7 +13,6 @@ from conformance.compare import run_checks
 
 __all__ = [
     "check_features",
-    "check_index",
     "check_learner",
     "check_sink",
     "check_sketch",
@@ -37,11 +35,6 @@ def check_learner(learner_factory, rows, *, skip=()):
     """A function that makes a learner, the same at every call; more than two blocks of rows."""
     assert len(rows) > 2 * _learners.BLOCK, "the checks would be empty with fewer rows"
     run_checks(_learners.CHECKS, learner_factory, rows, skip=skip)
-
-
-def check_index(index_factory, codes, *, skip=()):
-    """A function that makes an empty index; 50 codes of its length or more, some of them equal."""
-    run_checks(_indexes.CHECKS, index_factory, codes, skip=skip)
 
 
 def check_source(source_factory, *, skip=()):

@@ -128,17 +128,6 @@ def check_removed(factory, codes):
     _expect(held, wanted, "after removals")
 
 
-def check_histories(factory, codes):
-    """Whatever is written, removed, committed and lost, in the end there is what a dict has."""
-    for seed in range(HISTORIES):
-        rng = np.random.default_rng(seed)
-        steps = [
-            Step(ACTIONS[rng.integers(len(ACTIONS))], tuple(rng.integers(9, size=5).tolist()))
-            for _ in range(STEPS)
-        ]
-        play(factory(), codes, steps)
-
-
 class Step(NamedTuple):
     """A moment in the life of a sink.
 
@@ -160,27 +149,12 @@ class Step(NamedTuple):
 
 
 ACTIONS = ("write", "write", "write", "remove", "commit", "keep", "end", "kill", "close")
-HISTORIES, STEPS = 3, 16
 
 
-def play(
-    place,
-    codes,
-    steps,
-    *,
-    committed=None,
-):
+def play(place, codes, steps, *, committed=None):
     """Take the steps in a place, close, and compare what is there with a dict.
 
-    Parameters
-    ----------
-    place : pair of callables
-        As a factory gives it.
-    codes : Codes
-        To be written, one after another.
-    steps : iterable of Step
-    committed : callable, optional
-        Gives what readers find after each commit, where they can read before the end.
+    committed: gives what readers find after each commit, where they can read before the end.
     """
     opened, held = place
     life = _Life(opened, codes)
@@ -276,7 +250,6 @@ CHECKS = (
     check_epochs,
     check_killed,
     check_removed,
-    check_histories,
     check_sink_refusals,
 )
 

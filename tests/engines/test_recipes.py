@@ -1,20 +1,32 @@
-"""The recipes of docs/engines.md, to the letter, where their engines are installed."""
+"""docs/scale.md and docs/examples/spark.py, to the letter, where their engines are installed."""
 
-import os
 import re
+import runpy
+import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 import streambits as sb
 
-PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, EXAMPLES = (DOCS / "scale.md").read_text(), DOCS / "examples"
 
 
 def recipe(name):
     (found,) = re.findall(rf"^```python-{name}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return compile(found, f"docs/engines.md, {name}", "exec")
+    return compile(found, f"docs/scale.md, {name}", "exec")
+
+
+def test_the_code_of_the_page_runs(capsys):
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        exec(block, names)
+    first, second = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("8000 [2000, 2000, 2000, 2000] [0 1 2]", "8000")
 
 
 @pytest.fixture
@@ -56,15 +68,26 @@ def test_beam(given):
     assert sb.to_bytes(given["learner"]) == wanted
 
 
-def test_spark(given, sail_server, tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pytest.importorskip("streambits.engines.spark", exc_type=ImportError)
-    rows = given["rows"]
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 8)
-    pq.write_table(pa.table({"id": np.arange(3000), "vector": lists}), tmp_path / "v.parquet")
-    names = {"remote": sail_server.url, "vectors": tmp_path / "v.parquet", "rows": rows}
-    names["folder"] = tmp_path / "job"
-    exec(recipe("spark"), names)
-    assert (names["learner"].seen, names["hits"].ids.shape) == (3000, (3, 10))
-    assert os.listdir(tmp_path / "job" / "codes") == ["part-000000.parquet"]
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_spark(given, sail_server, arrays, learn_here, tmp_path):
+    """The same model as in this process, and the codes of its coder."""
+    sql = pytest.importorskip("pyspark.sql", reason="there is no pyspark-client")
+    rows, order = given["rows"], np.random.default_rng(1).permutation(3000)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows[order].ravel()), 8)
+    pq.write_table(pa.table({"id": order, "vector": lists}), tmp_path / "rows.parquet")
+    recipe = runpy.run_path(str(EXAMPLES / "spark.py"), run_name="__main__")
+    session = sql.SparkSession.builder.remote(sail_server.url).create()
+    try:
+        frame = session.read.parquet(str(tmp_path / "rows.parquet"))
+        learner = recipe["learn"](frame, given["learner"], 4)
+        coder = learner.coder()
+        codes = recipe["encode"](frame, coder).toArrow().sort_by("id")
+    finally:
+        session.stop()
+    which = np.array([zlib.crc32(str(one).encode()) % 4 for one in range(3000)])
+    parts = arrays(rows[np.argsort(which, kind="stable")], np.cumsum(np.bincount(which))[:-1])
+    wanted = learn_here(parts, given["learner"]).coder()
+    assert sb.to_bytes(coder) == sb.to_bytes(wanted)
+    assert codes["id"].to_pylist() == list(range(3000))
+    assert b"".join(codes["code"].to_pylist()) == wanted.encode(rows).packed.tobytes()

@@ -1,5 +1,7 @@
-"""Shards: merged in one order, counted once, and equal to a learner that has seen everything."""
+"""Shards: merged in one order, counted once, encoded and searched as one index would be."""
 
+import os
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,17 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streambits as sb
-from streambits.engines.partitions import ArrayPartition
-from streambits.engines.run import LocalEngine, array_partitions, learn
+from streambits._arrays import as_ids
+from streambits.engines.partitions import ArrayPartition, partition_files
 from streambits.engines.shards import (
     MergeTree,
-    Report,
-    Shard,
+    encode_partition,
     finished,
     learn_partition,
+    merge_hits,
     merge_order,
+    part_file,
+    search_shard,
 )
-from streambits.errors import InputError, MergeError
+from streambits.errors import InputError, MergeError, StorageError
+from streambits.io.codes import open_sink
+from streambits.io.codes.parquet import part_facts, read_codes
 from streambits.storage import from_bytes, to_bytes
 
 
@@ -77,11 +83,11 @@ def test_a_tree_says_what_is_missing():
 
 
 @pytest.fixture(scope="module")
-def shards(mixture):
+def shards(mixture, arrays):
     """A learner, and the bytes of its shards of 5 partitions of different sizes."""
     rows = mixture(9000)
     learner = sb.ssbc(rows[:40], 8, epochs="never")
-    parts = array_partitions(np.split(rows, [10, 3000, 3000, 8500]))
+    parts = arrays(rows, [10, 3000, 3000, 8500])
     return learner, rows, [to_bytes(learn_partition(learner, one)) for one in parts]
 
 
@@ -158,14 +164,12 @@ def test_no_shard_begins_an_epoch_and_the_coordinator_gets_the_evidence(mixture)
 
 
 @pytest.mark.filterwarnings("ignore:2,048")  # of the learner, block by block
-def test_the_reports_of_workers_are_judged(mixture):
+def test_the_reports_of_workers_are_judged(mixture, arrays, learn_here):
     rows = mixture(4000)
     learner = sb.ssbc(rows[:100], 8, epochs="never")
-    parts = array_partitions([rows, rows + 1000, rows + 2000])
+    parts = arrays(np.concatenate([rows, rows + 1000, rows + 2000]), 3)
     with pytest.warns(sb.errors.ReachWarning, match="8,000 of 12,000 rows learned"):
-        learn(LocalEngine(), parts, learner)
-    with pytest.raises(sb.errors.ReachError, match=r"8,000 of 12,000 .* partition 1"):
-        learn(LocalEngine(), parts, learner, refuse=True)
+        learn_here(parts, learner)
 
 
 def test_rows_of_another_width_name_the_partition(mixture):
@@ -174,49 +178,101 @@ def test_rows_of_another_width_name_the_partition(mixture):
         learn_partition(learner, ArrayPartition(2, np.ones((10, 5))))
 
 
-def test_shards_with_refinement_give_a_coder(mixture):
-    rows = mixture(6000)
-    settings = sb.Settings(bits=16, n_landmarks=60, refine=4)
-    found = learn(LocalEngine(), array_partitions(np.split(rows, 4)), settings).learner
-    coder = found.coder()
-    assert (coder.bits, coder.refine) == (16, 4)
-    index = sb.HammingIndex(16)
-    index.add(coder.encode(rows))
-    hits = index.search(coder.queries(rows[:200]), 1)
-    assert (hits.ids[:, 0] == np.arange(200)).mean() > 0.5
-
-
-def test_the_order_of_reports_is_that_of_partitions():
-    reports = [Report(3, "c", 1), Report(0, "a", 2)]
-    assert list(Shard(None, reports).reports) == [0, 3]
-
-
-def test_a_learner_keeps_what_it_knew(mixture):
-    rows = mixture(6000)
-    begun = sb.ssbc(rows[:40], 8, epochs="never").learn(rows[:1000])
-    before = to_bytes(begun)
-    found = learn(LocalEngine(), array_partitions(np.split(rows[1000:], 5)), begun).learner
-    assert found.seen == 6000
-    assert to_bytes(begun) == before
-
-
-@pytest.mark.parametrize("method", ["linear", "rff_fd", "osh", "frosh", "product"])
-def test_every_kind_of_sketch_is_learned_by_partitions(mixture, method):
-    rows = mixture(5000)
-    settings = sb.Settings(bits=8, method=method, n_landmarks=50)
-    parts = array_partitions(np.split(rows, [1, 2000, 4999]))
-    first, second = (to_bytes(learn(LocalEngine(), parts, settings).learner) for _ in range(2))
-    assert first == second
-    assert from_bytes(first).seen == 5000
-
-
-def test_sorted_partitions_have_landmarks_from_all_of_them(mixture):
+def test_sorted_partitions_have_landmarks_from_all_of_them(mixture, arrays, learn_here):
     rows = mixture(8000)
     rows = rows[np.argsort(rows[:, 0])]
-    parts = array_partitions(np.split(rows, 8))
+    parts = arrays(rows, 8)
     settings = sb.Settings(bits=16, n_landmarks=80, method="ssbc")
-    landmarks = learn(LocalEngine(), parts, settings).learner.features.like
+    landmarks = learn_here(parts, settings).features.like
     bounds = [part[0, 0] for part in np.split(rows, 8)]
     counts = np.histogram(landmarks[:, 0], [*bounds, np.inf])[0]
     assert counts.min() >= 2
     assert all(low <= high for low, high in pairwise(bounds))
+
+
+@pytest.mark.parametrize("method", ["linear", "product"])
+def test_every_kind_of_sketch_is_learned_by_partitions(mixture, arrays, learn_here, method):
+    settings = sb.Settings(bits=8, method=method, n_landmarks=50)
+    parts = arrays(mixture(5000), [1, 2000, 4999])
+    first, second = (to_bytes(learn_here(parts, settings)) for _ in range(2))
+    assert first == second
+    assert from_bytes(first).seen == 5000
+
+
+# Codes
+
+
+@pytest.fixture(scope="module")
+def coder(mixture):
+    return sb.ssbc(mixture(60), 20, refine=4, epochs="never").learn(mixture(3000)).coder()
+
+
+def test_a_part_is_kept_as_long_as_its_footer_names_coder_and_source(coder, mixture, tmp_path):
+    rows = mixture(3000)
+    np.save(tmp_path / "a.npy", rows)
+    (one,) = partition_files(tmp_path / "a.npy")
+    file = part_file(tmp_path, 0)
+    assert encode_partition(coder, one, tmp_path, "coder 1") == (0, one.name, 3000, False)
+    first = file.read_bytes()
+    (codes,) = read_codes(file)
+    assert (codes.codes.packed == coder.encode(rows).packed).all()
+    assert encode_partition(coder, one, tmp_path, "coder 1") == (0, one.name, 3000, True)
+    assert not encode_partition(coder, one, tmp_path, "coder 2").kept
+    os.utime(tmp_path / "a.npy", (1, 1))
+    assert not encode_partition(coder, one, tmp_path, "coder 2").kept
+    assert not encode_partition(coder, replace(one, first=7), tmp_path, "coder 2").kept
+    file.write_bytes(first[:-9])
+    assert not encode_partition(coder, one, tmp_path, "coder 1").kept
+    assert read_codes(file).__next__().ids.tolist() == list(range(3000))
+
+
+def test_a_folder_that_a_worker_does_not_see_is_named(coder, mixture, tmp_path):
+    with pytest.raises(StorageError, match=r"partition 0 .* on a disk that all workers"):
+        encode_partition(coder, ArrayPartition(0, mixture(10)), tmp_path / "elsewhere")
+
+
+@given(
+    cuts=st.lists(st.integers(0, 400), max_size=6).map(sorted),
+    k=st.integers(1, 30),
+    kind=st.sampled_from(["codes", "values", "decoded", "texts"]),
+    order=st.randoms(use_true_random=False),
+)
+def test_shards_answer_as_one_index(coder, mixture, *, cuts, k, kind, order):
+    codes, asked = coder.encode(mixture(400)), mixture(5, seed=9)
+    queries = {"values": coder.project, "decoded": coder.queries}.get(kind, coder.encode)(asked)
+    more = {"candidates": "all"} if kind == "decoded" else {}
+    if kind == "texts":
+        codes = codes[np.arange(400) // 40]  # many of equal distance
+    names = np.array([f"text {i}" for i in range(400)]) if kind == "texts" else np.arange(400)
+    names, whole = as_ids(names), sb.HammingIndex(20)
+    whole.add(codes, names)
+    found = []
+    for some in np.split(np.arange(400), cuts):
+        shard = sb.HammingIndex(20)
+        if len(some):
+            shard.add(codes[some], names[some])
+            found.append(shard.search(queries, k, **more))
+    order.shuffle(found)
+    wanted, merged = whole.search(queries, k, **more), merge_hits(found, k)
+    assert merged.ids.tolist() == wanted.ids.tolist()
+    np.testing.assert_array_equal(merged.distances, wanted.distances)
+
+
+def test_an_id_in_two_shards_no_shards_and_marks_of_removals_are_refused(coder, mixture, tmp_path):
+    codes = coder.encode(mixture(100))
+    index = sb.HammingIndex(20)
+    index.add(codes)
+    hits = index.search(codes[:1], 10)
+    with pytest.raises(InputError, match="the id 0 is in two shards"):
+        merge_hits([hits, hits], 10)
+    with pytest.raises(InputError, match="no shards"):
+        merge_hits([], 10)
+    sink = open_sink(str(tmp_path / "codes"), bits=20, refine=4)
+    sink.write(np.arange(100), codes)
+    sink.commit()
+    sink.remove(np.array([7]))
+    sink.commit()
+    parts = (tmp_path / "codes").glob("*.parquet")
+    marked = [path for path in parts if part_facts(path).tombstones]
+    with pytest.raises(StorageError, match="has tombstones"):
+        search_shard(marked[0], codes[:2], 3)

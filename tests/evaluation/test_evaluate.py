@@ -270,3 +270,15 @@ def test_importing_streambits_loads_no_evaluation():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.splitlines() == ["[]", "streambits.evaluation.evaluate True"]
+
+
+@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
+@pytest.mark.parametrize(("bandwidth", "advice"), [(0.01, "larger"), (1e5, "smaller"), (None, "")])
+def test_a_bandwidth_that_does_not_suit_the_rows_is_told(bandwidth, advice):
+    learner = sb.ssbc(BASE[:200], 8, bandwidth=bandwidth).learn(BASE)
+    found = sb.evaluate(learner, BASE, lengths=())
+    linear = sb.Settings(8, "linear").learner([BASE]).learn(BASE)
+    assert ("learn with a" in found.advice) == bool(advice)
+    assert f"learn with a {advice}" in found.advice or not advice
+    assert found.as_dict()["affinities"]["bandwidth"] == learner.features.bandwidth
+    assert sb.evaluate(linear, BASE, lengths=()).affinities is None

@@ -31,12 +31,6 @@ def test_centres_keep_library_and_precision():
     assert np.array_equal(np.asarray(found), centres(sample, 4))
 
 
-def test_centres_do_not_depend_on_a_common_offset(mixture):
-    sample = mixture(300, dtype=np.float64)
-    found = centres(sample + 2.0**35, 8, seed=2)
-    assert np.allclose(found - 2.0**35, centres(sample, 8, seed=2), atol=1e-4)
-
-
 def test_a_centre_that_loses_its_rows_stays_where_it_is():
     sample = np.repeat([[5.0], [11.0]], 10, axis=0)
     found = centres(sample, 6)

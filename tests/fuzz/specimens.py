@@ -31,7 +31,16 @@ from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
-JOB = ["--bits", str(BITS), "--n-landmarks", "30", "--commit-rows", "100", "--quiet"]
+JOB = [
+    "--bits",
+    str(BITS),
+    "--set",
+    "n_landmarks=30",
+    "--set",
+    "commit_rows=100",
+    "--set",
+    "quiet=true",
+]
 ONLINE = ["bad.csv", "--ids", "id", "--skip-bad"]
 
 
@@ -206,9 +215,8 @@ def resumed(_, __):
 
 
 def settings_read(path, _):
-    verbs = {name: config.options_of(v) for name, v in cli.app.commands.items()}
     try:
-        return json.dumps(config.read_settings(path, verbs))
+        return json.dumps([(one.name, one.text) for one in config.read_config(path)])
     except typer.BadParameter as error:  # one line on stderr, as for all settings
         raise StreambitsError(str(error)) from error
 
@@ -397,7 +405,7 @@ def finished_jobs(root):
     """Ids came twice, so rows were dropped at the end; then any of the files is damaged."""
     asked = ("job_inspected", "codes_of_job", "resumed")
     folder = _sources(root, "finished")
-    _job(folder, "online", *ONLINE, *JOB, "--epochs", "512", stopped=False)
+    _job(folder, "online", *ONLINE, *JOB, "--set", "epochs=512", stopped=False)
     yield from _files(folder, "finished online, folder", ("job_searched", *asked))
 
 

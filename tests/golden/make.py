@@ -32,8 +32,8 @@ FORMATS = {  # name: where codes lie, and bytes of refinement
     "index": ("codes.index", 2),
     "faiss": ("codes.faiss", 0),
 }
-JOB = ("online", "rows", "--bits", "8", "--refine", "2", "--n-landmarks", "30", "--epochs")
-JOB = (*JOB, "never", "--out", "job", "--quiet")
+JOB = ("online", "rows", "--bits", "8", "--refine", "2", "--set", "n_landmarks=30")
+JOB = (*JOB, "--set", "epochs=never", "--out", "job", "--set", "quiet=true")
 
 
 def sensors(count=600, columns=12, seed=0):

@@ -125,7 +125,7 @@ class Jobs:
         while True:
             rows, commit = self.rng.integers(50, 800), self.rng.integers(100, 3000)
             code = self.run(
-                [*arguments, "--commit-rows", commit],
+                [*arguments, "--set", f"commit_rows={commit}"],
                 seconds=self.rng.uniform(0, most),
                 rows=int(rows),
             )
@@ -145,18 +145,19 @@ def jobs(tmp_path_factory):
 
 
 def _content(folder):
-    """Bytes of all that a job leaves for others, but for the count of exchanges of a sink."""
+    """Bytes of all that a job leaves for others; of its codes the rows, in their order."""
     names = ("model.safetensors", "coders.safetensors", "rejects.jsonl")
     files = [folder / name for name in names if (folder / name).exists()]
-    for inner in (folder / "codes", folder / "epochs"):
-        files += sorted(inner.iterdir()) if inner.exists() else []
-    files = [file for file in files if not file.name.endswith(".generation")]
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+    files += sorted((folder / "epochs").glob("*"))
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in files}
+    if (folder / "codes").exists():
+        found["codes"] = parquet.read_table(folder / "codes").to_pylist()
+    return found
 
 
 @pytest.fixture(scope="session")
 def content():
-    """content(folder): bytes of all that a job leaves for others."""
+    """content(folder): all that a job leaves for others."""
     return _content
 
 

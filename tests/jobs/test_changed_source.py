@@ -54,7 +54,7 @@ def test_an_exchanged_file_is_refused_unless_it_is_accepted(kind, learn, mixture
         InputError, match=rf"since 800 rows of it were read: .*{kind}: .*differ|had"
     ):
         learn(path)
-    with pytest.raises(InputError, match="go on all the same with --changed-source accept"):
+    with pytest.raises(InputError, match="go on all the same with --set changed_source=accept"):
         learn(path)
     assert learn(path, accept_changes=True).rows == 2000
 

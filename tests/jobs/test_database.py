@@ -37,9 +37,9 @@ class Database:
 
     def job(self, table):
         """The command of a job that writes there."""
-        settings = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--skip-bad"]
+        settings = ["--bits", 8, "--set", "n_landmarks=40", "--set", "refresh=700", "--skip-bad"]
         where = ["--to", f"{self.server.url}?table={table}", "--out", self.folder / table]
-        return ["online", self.source, *settings, "--commit-rows", 500, *where]
+        return ["online", self.source, *settings, "--set", "commit_rows=500", *where]
 
     def rows(self, table):
         """id: (code, epoch)."""
@@ -97,7 +97,7 @@ def test_one_that_stays_away_is_told_and_the_same_command_goes_on(jobs, database
         database.stop()
         stopped.append(time.monotonic())
 
-    assert jobs.during([*command, "--retry-seconds", 1], stop) == 1
+    assert jobs.during([*command, "--set", "retry_seconds=1"], stop) == 1
     assert time.monotonic() - stopped[0] < 15  # and not a minute
     said = jobs.said.splitlines()[-1]
     assert re.search(r"^streambits: .* table held cannot be reached for [12] s \(", said)

@@ -14,8 +14,8 @@ import streambits as sb
 from streambits.io.codes.parquet import read_codes
 from streambits.jobs.folder import JobFolder
 
-SETTINGS = ["--bits", "8", "--n-landmarks", "40", "--refresh", "700"]
-SMALL = ["--commit-rows", "300"]
+SETTINGS = ["--bits", "8", "--set", "n_landmarks=40", "--set", "refresh=700"]
+SMALL = ["--set", "commit_rows=300"]
 
 
 def begun(folder):
@@ -35,7 +35,7 @@ def over(folder):
 @pytest.fixture
 def whole(jobs, moving_files, tmp_path, content):
     """The bytes of an uninterrupted run."""
-    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--quiet"]
+    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--set", "quiet=true"]
     seconds = jobs.whole([*command, "--out", tmp_path / "alone"])
     return content(tmp_path / "alone"), seconds
 
@@ -61,7 +61,7 @@ def test_a_signal_commits_and_is_exit_0(which, jobs, whole, *, moving_files, tmp
 def test_a_second_process_is_refused(moving_files, tmp_path, jobs):
     reading, writing = os.pipe()
     command = [sys.executable, "-c", "from streambits.cli.app import main; main()"]
-    arguments = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--quiet"]
+    arguments = ["online", "-", *SETTINGS, "--out", str(tmp_path / "job"), "--set", "quiet=true"]
     with subprocess.Popen([*command, *arguments], stdin=reading) as first:
         try:
             begun(tmp_path / "job")
@@ -76,10 +76,10 @@ def test_a_second_process_is_refused(moving_files, tmp_path, jobs):
 
 
 def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
-    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--quiet"]
+    command = ["online", moving_files, *SETTINGS, "--skip-bad", "--set", "quiet=true"]
     jobs.whole([*command, "--out", tmp_path / "job"])
     for other, words in (
-        (["--seed", "7"], "seed is 0 there and 7 here"),
+        (["--set", "seed=7"], "seed is 0 there and 7 here"),
         (["--to", "postgresql://127.0.0.1:1/x"], "sink is codes there and"),
     ):
         assert jobs.run([*command, *other, "--out", tmp_path / "job"]) == 1
@@ -99,7 +99,7 @@ def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
 
 def test_a_command_that_is_corrected_takes_the_folder(jobs, moving_files, tmp_path, content):
     """Whether the wrong one fails or is killed, and wherever the right one is killed at first."""
-    command = ["online", moving_files, "--method", "itq", "--skip-bad", "--quiet"]
+    command = ["online", moving_files, "--set", "method=itq", "--skip-bad", "--set", "quiet=true"]
     seconds = jobs.whole([*command, "--bits", 8, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     for number in range(6):
@@ -195,7 +195,7 @@ def test_a_full_disk(size, jobs, whole, *, small_disk, moving_files, content):
     wanted, _ = whole
     folder, mount = small_disk
     mount(f"size={size}")
-    command = ["online", moving_files, *SETTINGS, *SMALL, "--skip-bad", "--quiet"]
+    command = ["online", moving_files, *SETTINGS, *SMALL, "--skip-bad", "--set", "quiet=true"]
     command += ["--out", folder / "job"]
     for _ in range(2):
         assert jobs.run(command, rows=100) == 1
@@ -229,11 +229,18 @@ def test_a_signal_before_there_are_landmarks(jobs, nats_server, mixture, tmp_pat
 def test_a_process_that_follows_ends_quietly(nats_server, mixture, tmp_path):
     rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
     name = nats_server.new(rows)
-    arguments = [f"{nats_server.url}/{name}", *SETTINGS, "--follow", "--quiet", "--json"]
+    arguments = [
+        f"{nats_server.url}/{name}",
+        *SETTINGS,
+        "--follow",
+        "--set",
+        "quiet=true",
+        "--json",
+    ]
     command = [sys.executable, "-c", "from streambits.cli.app import main; main()", "online"]
     out = tmp_path / "job"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    more = ["--commit-seconds", "0.2", "--out", str(out)]
+    more = ["--set", "commit_seconds=0.2", "--out", str(out)]
     with subprocess.Popen([*command, *arguments, *more], **pipes) as process:
         try:
             begun(out)

@@ -17,8 +17,8 @@ from streambits.io.codes.parquet import read_codes
 pytestmark = pytest.mark.slow
 SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
 KILLS, BROKER_KILLS, DELETE_KILLS, FEW = (100, 20, 50, 20) if SLOW else (2, 2, 2, 2)
-LEARN = ["--bits", 8, "--n-landmarks", 40, "--skip-bad", "--quiet"]
-ONLINE = [*LEARN, "--refresh", 700]
+LEARN = ["--bits", 8, "--set", "n_landmarks=40", "--skip-bad", "--set", "quiet=true"]
+ONLINE = [*LEARN, "--set", "refresh=700"]
 
 
 def kill_until(jobs, command, kills, tmp_path, content):
@@ -57,7 +57,7 @@ def test_online_over_parquet(jobs, moving, moving_files, tmp_path, content):
 
 
 def test_online_with_many_epochs_of_which_few_are_kept(jobs, moving_files, tmp_path, content):
-    command = ["online", moving_files, *ONLINE, "--epochs", 600, "--keep-epochs", 3]
+    command = ["online", moving_files, *ONLINE, "--set", "epochs=600", "--set", "keep_epochs=3"]
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert sum(name.startswith("epochs/") for name in wanted) == 2  # and the current one
@@ -89,10 +89,10 @@ def test_learn(jobs, moving_files, tmp_path, content):
 
 def test_encode(jobs, moving_files, tmp_path, content):
     jobs.whole(["learn", moving_files, *LEARN, "--out", tmp_path / "model"])
-    command = ["encode", tmp_path / "model", moving_files, "--skip-bad", "--quiet"]
+    command = ["encode", tmp_path / "model", moving_files, "--skip-bad", "--set", "quiet=true"]
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
-    assert set(wanted) >= {"codes/part-000000.parquet", "rejects.jsonl"}
+    assert set(wanted) >= {"codes", "rejects.jsonl"}
     kill_until(jobs, command, FEW, tmp_path, content)
 
 
@@ -110,7 +110,7 @@ def test_ids_that_come_twice(which, jobs, mixture, tmp_path, content):
         folder = tmp_path / f"stopped{tries}"
         for _ in range(3):
             most = float(rng.uniform(0, seconds))
-            more = ["--commit-rows", int(rng.integers(100, 900)), "--out", folder]
+            more = ["--set", f"commit_rows={rng.integers(100, 900)}", "--out", folder]
             jobs.run([*command, *more], seconds=most, signal=which, rows=100)
         jobs.whole([*command, "--out", folder])
         assert content(folder) == content(tmp_path / "alone")

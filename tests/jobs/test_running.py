@@ -17,7 +17,16 @@ from streambits.jobs.folder import JobFolder
 
 SEARCHES = 1000 if os.environ.get("STREAMBITS_SLOW") else 150
 BITS, GATHERED = 16, 400
-SETTINGS = ["--bits", BITS, "--n-landmarks", 40, "--epochs", "never", "--refresh", 100_000]
+SETTINGS = [
+    "--bits",
+    BITS,
+    "--set",
+    "n_landmarks=40",
+    "--set",
+    "epochs=never",
+    "--set",
+    "refresh=100000",
+]
 
 SEARCHER = """
 import json, sys, time
@@ -66,8 +75,8 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
     np.save(tmp_path / "q.npy", queries)
     name = nats_server.new([json.dumps(one).encode() for one in items[:100]])
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--ids", "id", "--follow"]
-    command += ["--columns", "embedding", "--commit-seconds", 0.05]
-    command += ["--commit-rows", 300, "--out", folder]
+    command += ["--columns", "embedding", "--set", "commit_seconds=0.05"]
+    command += ["--set", "commit_rows=300", "--out", folder]
     answers = []
 
     def search():
@@ -115,8 +124,8 @@ def test_queries_are_encoded_by_a_job_that_runs(jobs, mixture, nats_server, tmp_
     np.save(tmp_path / "q.npy", rows[:2])
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--follow"]
     command += [
-        "--commit-seconds",
-        0.2,
+        "--set",
+        "commit_seconds=0.2",
         "--out",
         tmp_path / "job",
     ]
@@ -140,7 +149,7 @@ def test_a_job_stopped_while_its_first_rows_wait(jobs, mixture, nats_server, tmp
     name = nats_server.new([json.dumps(row).encode() for row in rows[:100].tolist()])
     folder = tmp_path / "job"
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--out", folder]
-    follow = [*command, "--follow", "--commit-seconds", 0.1, "--metrics-port", 0]
+    follow = [*command, "--follow", "--set", "commit_seconds=0.1", "--set", "metrics_port=0"]
     assert jobs.during(follow, lambda: committed(folder, 100), stop=True) == 0, jobs.said
     assert "Traceback" not in jobs.said
     assert "100 of them wait for landmarks" in jobs.said

@@ -12,7 +12,7 @@ from streambits.online import OnlineEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
-SETTINGS = ["--bits", 8, "--n-landmarks", 40, "--refresh", 700, "--quiet"]
+SETTINGS = ["--bits", 8, "--set", "n_landmarks=40", "--set", "refresh=700", "--set", "quiet=true"]
 
 
 def held(folder):
@@ -41,7 +41,7 @@ def online(settings, rows, coders):
 def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, fingerprint):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--epochs", epochs]
+    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--set", f"epochs={epochs}"]
     jobs.whole([*command, "--out", tmp_path / "job"])
     policy = int(epochs) if epochs.isdecimal() else epochs
     settings = sb.Settings(8, n_landmarks=40, refresh=700, epochs=policy)
@@ -65,8 +65,17 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
 def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
-    jobs.whole([*command, "--epochs", "never", "--out", tmp_path / "job"])
+    command = [
+        "online",
+        tmp_path / "rows.parquet",
+        "--bits",
+        8,
+        "--set",
+        "n_landmarks=40",
+        "--set",
+        "quiet=true",
+    ]
+    jobs.whole([*command, "--set", "epochs=never", "--out", tmp_path / "job"])
     settings = sb.Settings(8, n_landmarks=40, epochs="never")
     learner = settings.learner([rows[:400]]).learn(rows[:400])  # these have waited for landmarks
     wanted = [code.tobytes() for code in learner.coder().encode(rows[:400]).packed]
@@ -85,7 +94,16 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     """By default too: there is one loop."""
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", "--bits", 8, "--n-landmarks", 40, "--quiet"]
+    command = [
+        "online",
+        tmp_path / "rows.parquet",
+        "--bits",
+        8,
+        "--set",
+        "n_landmarks=40",
+        "--set",
+        "quiet=true",
+    ]
     jobs.whole([*command, "--out", tmp_path / "job"])
     coders = sb.CoderSet()
     codes, learner = online(sb.Settings(8, n_landmarks=40), rows, coders)
@@ -98,7 +116,7 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
 def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--method", method]
+    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--set", f"method={method}"]
     jobs.whole([*command, "--out", tmp_path / "job"])
     settings = sb.Settings(8, method, n_landmarks=40, refresh=700)
     assert held(tmp_path / "job" / "codes") == online(settings, rows, sb.CoderSet())[0]
@@ -107,13 +125,22 @@ def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
 def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    settings = ["--bits", 8, "--n-landmarks", 40, "--epochs", "never", "--quiet"]
+    settings = [
+        "--bits",
+        8,
+        "--set",
+        "n_landmarks=40",
+        "--set",
+        "epochs=never",
+        "--set",
+        "quiet=true",
+    ]
     jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
     learner = sb.Settings(8, n_landmarks=40, epochs="never").learner([rows[:400]]).learn(rows)
     for model in ("job", "job/model.safetensors"):
         name = f"codes-{model.replace('/', '-')}"
-        command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--quiet"]
-        command += ["--out-of-reach", "accept"]
+        command = ["encode", tmp_path / model, tmp_path / "rows.parquet", "--set", "quiet=true"]
+        command += ["--set", "out_of_reach=accept"]
         jobs.whole([*command, "--out", tmp_path / name])
         wanted = learner.coder().encode(rows).packed
         found = held(tmp_path / name / "codes")
@@ -123,7 +150,7 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
 def test_few_rows_are_all_landmarks(jobs, moving, as_parquet, tmp_path):
     rows = moving[100:160]
     as_parquet(tmp_path / "rows.parquet", rows)
-    settings = ["--bits", 8, "--n-landmarks", 500, "--quiet"]
+    settings = ["--bits", 8, "--set", "n_landmarks=500", "--set", "quiet=true"]
     jobs.whole(["online", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
     learner = sb.load(tmp_path / "job" / "model.safetensors")
     assert (learner.features.width, learner.seen) == (60, 60)

@@ -50,7 +50,7 @@ def silent(jobs, place):
         words = {"ROWS": place / "rows.npy", "OUT": place / "job"}
         arguments = [words.get(argument, argument) for argument in arguments]
         if arguments[0] in ("online", "learn"):
-            arguments += ["--bits", 4, "--n-landmarks", 10, "--out", place / "job"]
+            arguments += ["--bits", 4, "--set", "n_landmarks=10", "--out", place / "job"]
         code = jobs.run(arguments)
         assert SECRET not in jobs.said
         assert "Traceback" not in jobs.said
@@ -83,9 +83,9 @@ def test_an_out_that_is_a_url_is_refused(jobs, place):
     ("form", "more"),
     [
         ("me:{}@", []),
-        ("me:a#b{}@", ["--log-json"]),
+        ("me:a#b{}@", ["--set", "log_json=true"]),
         ("query", ["--json"]),
-        ("me:{}@h1", ["--quiet"]),
+        ("me:{}@h1", ["--set", "quiet=true"]),
     ],
 )
 def test_in_what_goes_well(form, more, silent, *, jobs, postgres_server, table):
@@ -99,7 +99,7 @@ def test_in_what_goes_well(form, more, silent, *, jobs, postgres_server, table):
     arguments = [*ONLINE, "--to", url, *more]
     assert silent(arguments) == 0, jobs.said
     warned = jobs.said.count("a password on the command line can be seen by other users")
-    assert warned == ("--quiet" not in more)
+    assert warned == ("quiet=true" not in more)
     assert silent(arguments) == 0, jobs.said
     assert ask("SELECT count(*) FROM TABLE_") == [(400,)]
     assert silent(["inspect", "OUT"]) == 0

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from numba import njit
 
 from streambits.features import GaussianAffinity
-from streambits.kernels import affinity
 from streambits.kernels.affinity import LOWEST, LOWEST_DOUBLE, _exp, _exp_double
 
 
@@ -67,13 +66,3 @@ def test_affinities_and_lengths_are_within_the_noise(seed, count, columns, marks
     assert found.features.max() <= 1
     flat, steep = features.error
     assert np.allclose(flat + steep * found.squares, features.noise(rows, None), rtol=1e-5)
-
-
-@pytest.mark.parametrize("columns", [1, 3, 4, 9])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_times_a_matrix(columns, dtype):
-    rng = np.random.default_rng(columns)
-    row, matrix = rng.random(columns, dtype=dtype), rng.random((columns, 37), dtype=dtype)
-    product = np.full(37, np.nan, dtype)
-    affinity._multiply(row, matrix, product)
-    assert np.allclose(product, row @ matrix, rtol=1e-6)

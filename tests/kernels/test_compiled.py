@@ -1,7 +1,6 @@
 """Compiled code is kept on disk where that is possible, and never missed where it is not."""
 
 import importlib.util
-import logging
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import streambits
 from forks import in_child
-from streambits.kernels import _hint
 
 SOURCE = """
 from streambits.kernels import compiled
@@ -92,32 +90,6 @@ def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
     mended = process(folder)
     assert mended.outer(20) == 42
     assert hits(mended.outer) == 1
-
-
-def test_a_change_of_any_kernel_makes_all_compiled_code_stale(folder, monkeypatch):
-    process(folder).outer(20)
-    monkeypatch.setattr("streambits.kernels._sources", lambda: b"other kernels")
-    other = process(folder)
-    assert other.outer(20) == 42
-    assert hits(other.outer) == 0
-
-
-@pytest.fixture
-def hints(caplog):
-    _hint.cache_clear()
-    with caplog.at_level(logging.WARNING, "streambits"):
-        yield caplog
-    _hint.cache_clear()
-
-
-def test_a_folder_that_cannot_be_written_after_all_gives_a_hint(folder, hints):
-    fresh = process(folder)
-    fresh.outer(20)
-    for path in folder.rglob("*.nb?"):
-        path.unlink()
-        path.with_suffix(path.suffix).mkdir()  # what is to be replaced is a folder
-    assert process(folder).outer(20) == 42
-    assert "NUMBA_CACHE_DIR" in hints.text
 
 
 def run(code, *, home, python=sys.executable, package=None, wrap=(), **more):

@@ -99,12 +99,12 @@ def test_every_verb(run, tmp_path, name):
     rows, learned, job = tmp_path / name, tmp_path / "learned", tmp_path / "job"
     FILES[name](rows)
     ids = [] if name == "rows.npy" else ["--ids", "id"]
-    made = ["--bits", 8, "--n-landmarks", 40, "--quiet", *ids]
+    made = ["--bits", 8, "--set", "n_landmarks=40", "--set", "quiet=true", *ids]
     run("learn", rows, *made, "--out", learned)
-    run("online", rows, *made, "--refresh", 400, "--out", job)
+    run("online", rows, *made, "--set", "refresh=400", "--out", job)
     assert sb.load(job / "model.safetensors").seen == 1200
 
-    codes = run("encode", learned, rows, *ids, "--quiet").splitlines()
+    codes = run("encode", learned, rows, *ids, "--set", "quiet=true").splitlines()
     assert [json.loads(line)["id"] for line in codes] == list(range(1200))
     expected = sb.load(learned / "model.safetensors").coder().encode(ROWS)
     assert [json.loads(line)["code"] for line in codes] == [
@@ -141,6 +141,7 @@ def test_codes_of_no_rows(run, tmp_path):
         tmp_path / "none.csv",
         "--out",
         tmp_path / "job",
-        "--quiet",
+        "--set",
+        "quiet=true",
     )
     assert run("inspect", tmp_path / "job")

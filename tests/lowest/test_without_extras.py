@@ -61,7 +61,7 @@ VERBS = {
     ),
     "kafka": ("online", "kafka://localhost:1/topic", "--out", "c"),
     "nats": ("online", "nats://localhost:1/subject", "--out", "d"),
-    "metrics": ("online", "rows.npy", "--out", "e", "--metrics-port", "0"),
+    "metrics": ("online", "rows.npy", "--out", "e", "--set", "metrics_port=0"),
     "serve": ("serve", "f"),
 }
 CALLS = {

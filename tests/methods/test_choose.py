@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from streambits.errors import InputError
 from streambits.index import HammingIndex
 from streambits.methods import choose, linear, ssbc
-from streambits.methods.choose import Choice, choose_features
+from streambits.methods.choose import choose_features
 from streambits.methods.settings import Settings
 from streambits.model.codes import Codes
 
@@ -121,43 +120,7 @@ def test_what_was_measured_can_be_built(rows, bits, seed):
         assert ssbc(rows, bits).learn(rows).coder().bits == bits
 
 
-@pytest.mark.parametrize(("count", "bits"), [(150, 8), (220, 111)])
-def test_few_rows_are_not_measured(count, bits):
-    choice = choose_features(decaying(count), bits)
-    reason = f"{count} rows are too few to measure codes of {bits} bits"
-    assert choice == Choice("ssbc", None, None, reason)
-
-
 def test_more_bits_than_columns_need_a_kernel():
     choice = choose_features(decaying(2000, columns=20), 21)
     assert choice.method == "ssbc"
     assert "20 bits" in choice.reason
-
-
-def test_dependent_columns_are_not_directions():
-    half = decaying(1000, columns=20)
-    choice = choose_features(np.hstack([half, half]), 30, n_landmarks=100)
-    assert choice.method == "ssbc"
-    assert "fewer than 30 linear directions" in choice.reason
-
-
-def test_landmarks_without_distances_leave_linear_features():
-    rows = np.repeat(decaying(8, columns=6), 200, axis=0)
-    choice = choose_features(rows, 4)
-    assert choice.method == "linear"
-    assert "no kernel features" in choice.reason
-    linear(rows, 4).learn(rows).coder()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "word"),
-    [
-        ({"bits": 0}, "bits"),
-        ({"n_landmarks": 0}, "n_landmarks"),
-        ({"refine": -1}, "refine"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_settings_out_of_their_limits(wrong, word):
-    with pytest.raises(InputError, match=word):
-        choose_features(decaying(300), **wrong)

@@ -68,15 +68,6 @@ def test_bits_and_bytes_of_a_code():
         assert (settings.sign_bits, settings.refinement_bytes) == expected
 
 
-def test_few_rows_are_their_own_centres(rows):
-    landmarks = (
-        Settings(4, n_landmarks=500, landmarks_by="centres").learner([rows[:6]]).features.like
-    )
-    assert {tuple(row) for row in landmarks.round(4)} == {
-        tuple(row) for row in rows[:6].astype(float).round(4)
-    }
-
-
 def test_itq_and_pcah_are_linear_with_a_rotation(rows, fingerprint):
     for method, rotation in (("itq", "itq"), ("pcah", "none")):
         known = Settings(6, method, n_landmarks=40).learner([rows[:400]])
@@ -96,10 +87,6 @@ def test_the_defaults_of_every_method_are_filled_in(method, rows, fingerprint):
     assert all(name not in taken or taken[name].default is None for name in unset)
     first, second = (s.learner([rows[:400]]) for s in (left, filled))
     assert fingerprint(first) == fingerprint(second)
-
-
-def test_never_is_what_methods_without_epochs_do():
-    assert Settings(8, "pcah", epochs="never").checked() == Settings(8, "pcah").checked()
 
 
 def test_what_is_chosen_makes_the_same_settings():

@@ -7,7 +7,6 @@ from scipy.spatial.distance import pdist, squareform
 
 import streambits as sb
 from paper import datasets
-from paper import methods as rivals
 from streambits.evaluation import quality, truth
 
 # Thresholds
@@ -162,19 +161,6 @@ def score(learner, rows, sigma):
     codes = learner.learn(rows).coder().encode(rows)
     queries = truth.draw_queries(150, len(rows))
     return quality.mean_average_precision(codes, rows, queries, sigma)
-
-
-@pytest.mark.slow
-def test_codes_beat_lsh_on_uniform():
-    """'SSBC ... compared with LSH': coarse, MAP at sigma_30, 32 bits."""
-    train, rows = datasets.stream("uniform", 200, 3000)
-    sigma = sb.bandwidth.nearest(30).distance(train)
-    ours, lsh = (
-        score(sb.ssbc(train, 32), rows, sigma),
-        score(rivals.lsh(train, 32), rows, sigma),
-    )
-    assert ours > 0.85
-    assert ours > 1.3 * lsh
 
 
 @pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")

@@ -52,19 +52,6 @@ def test_absent_data_are_named_and_left_out(read, monkeypatch, tmp_path):
     assert {cell.stream for cell in found.cells} == {"digits"}
 
 
-def test_a_package_that_is_not_installed_is_named(read, monkeypatch):
-    monkeypatch.setattr(grid, "find_spec", lambda _: None)
-    found = read(GOOD.replace('"lsh"', '"faiss-itq"'))
-    assert found.unpacked == ("faiss-itq",)
-    assert {cell.method for cell in found.cells} == {"ssbc"}
-
-
-def test_theory(read, monkeypatch, tmp_path):
-    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
-    found = read(GOOD + '[theory]\ndata = ["uniform", "cbm"]\nrows = 500\n')
-    assert (found.theory, found.theory_rows) == (("uniform",), 500)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [

@@ -1,38 +1,18 @@
 import pytest
 
 from paper.comparisons import EXACT
-from paper.contestants import LEVELS
-from paper.measure import Cell
 from paper.report import plots
 from paper.report.figures import PAPER
 from paper.report.plots import STYLES, look
 from paper.report.tables import BEYOND
-from paper.runs import Result
-from paper.summary import Estimate, collect
+from paper.summary import Estimate
 from streambits.errors import StorageError
-from streambits.evaluation.ranking import RECALLS
 
 LINES = {
     "ssbc": [(20, Estimate(0.8, 0.02, 3)), (50, Estimate(0.9, 0.01, 3))],
     "lsh": [(20, Estimate(0.4, float("nan"), 1))],
     "sh": [],
 }
-
-
-@pytest.fixture(scope="module")
-def book():
-    found = {"pooled_precision": 0.5, "pooled_recall": 0.4, "returned": 9.0}
-    shown = {
-        "map": dict.fromkeys(LEVELS, 0.6),
-        "matched": dict.fromkeys(LEVELS, found),
-        "curve": {level: list(RECALLS) for level in LEVELS},
-    }
-    return collect(
-        Result(Cell("cbm", method, bits, seed), shown)
-        for method in ("ssbc", "lsh")
-        for bits in (20, 50)
-        for seed in (0, 1)
-    )
 
 
 def drawn_by(axes, method):
@@ -64,18 +44,6 @@ def test_lines_have_their_numbers_labels_and_bars():
     assert axes.get_title(loc="left") == "MAP at sigma_30"
     bars = axes.containers[0].lines[2][0].get_segments()
     assert bars[0].tolist() == [[20, pytest.approx(0.78)], [20, pytest.approx(0.82)]]
-
-
-def test_the_diagonal_has_a_point_a_length(book):
-    (axes,) = plots.diagonal(book, "cbm", ("ssbc",), (20, 50)).axes
-    (line,) = drawn_by(axes, "ssbc")
-    assert line.get_xydata().tolist() == [[0.4, 0.5]] * 2
-
-
-def test_the_headline_has_a_panel_a_stream_and_a_legend(book):
-    figure = plots.headline(book, ["cbm", "uniform"], ["ssbc", "lsh"])
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["CBM", "Uniform"]
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["SSBC (ours)", "LSH"]
 
 
 def test_a_failed_picture_leaves_the_old_one(tmp_path):

@@ -1,8 +1,6 @@
 """The report of a few real cells, and of made-up ones with known numbers."""
 
 import itertools
-import json
-import math
 from html.parser import HTMLParser
 
 import pytest
@@ -157,40 +155,7 @@ def test_the_table_for_a_readme(written):
     assert found.picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_cells_that_have_not_run_are_counted(written, tmp_path):
-    grid, _, _ = written
-    runs.make(tmp_path)
-    runs.write_result(
-        runs.file_of(tmp_path, grid.cells[0], QUERIES),
-        {"cell": grid.cells[0]._asdict(), "figures": made_up(grid.cells[0])},
-    )
-    found = report.write(grid, tmp_path, tmp_path)
-    text = text_of(Page(found.page.read_text()))
-    assert f"{len(grid.cells) - 1} of {len(grid.cells)} cells : not run yet." in text
-
-
 # Real cells
-
-
-def test_real_cells_make_a_report_and_the_same_numbers_twice(tmp_path):
-    some = [Cell("digits", method, 16) for method in ("ssbc", "ssbc-paper", "lsh", "mdsh")]
-    grid = Grid([*some, Cell("digits", "itq", 100)], [], QUERIES)
-    for folder in (tmp_path / "one", tmp_path / "two"):
-        runs.make(folder)
-        for cell in grid.cells:
-            runs.measure_and_save(cell, folder, QUERIES)
-    one, two = (
-        [r.figures for r in runs.results(grid.cells, tmp_path / name, QUERIES)]
-        for name in ("one", "two")
-    )
-    for figures in (*one, *two):
-        assert figures.pop("seconds")["all"] > 0
-    assert json.dumps(one) == json.dumps(two)
-    assert "at most" in one[-1]["reason"]
-    found = report.write(grid, tmp_path / "one", tmp_path)
-    text = text_of(Page(found.page.read_text()))
-    assert "Digits: m = 200 landmarks, n = 1,500 rows, d = 64, 20 queries, 1 seed" in text
-    assert all(math.isfinite(f["map"]["sigma_30"]) for f in one[:-1])
 
 
 def test_other_numbers_of_queries_do_not_mix(tmp_path):

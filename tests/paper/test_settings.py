@@ -1,13 +1,9 @@
 """The streaming and the online setting (Sections 3.1 and 3.2)."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import streambits as sb
-from forks import in_child
 from paper import datasets
 from streambits.evaluation import quality, truth
 from streambits.evaluation.bits import bits_changed
@@ -61,35 +57,6 @@ def test_online_uses_the_current_v(rows, literal):
         _, _, vt = np.linalg.svd(printed.b, full_matrices=False)
         upward = np.where(vt.max(axis=1) >= -vt.min(axis=1), 1, -1)  # signs are any library's whim
         np.testing.assert_array_equal(code, w @ (upward[:, None] * vt)[:5].T > 0)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("paper", [True, False])
-def test_online_space_does_not_grow(rows, paper, tmp_path):
-    """'small space usage of O(l m)': nothing is kept of the points that went by.
-
-    In a child, where no thread of another test allocates meanwhile.
-    """
-
-    def online(learner):
-        batches = (rows[i : i + 50] for i in range(0, 1000, 50))
-        return sb.encode_online(learner, batches, refresh=200)
-
-    def measure():
-        with threadpool_limits(1):
-            list(online(sb.ssbc(rows[:50], 8, paper=paper)))  # a thread keeps memory for its blocks
-            learner = sb.ssbc(rows[:50], 8, paper=paper)
-            before = learner.nbytes
-            results = online(learner)
-            tracemalloc.start()
-            held = [tracemalloc.get_traced_memory()[0] for _ in results]
-            tracemalloc.stop()
-        (tmp_path / "found").write_text(f"{learner.nbytes - before} {held[-1] - held[4]}")
-
-    assert in_child(measure) == "done"
-    grown, kept = map(int, (tmp_path / "found").read_text().split())
-    assert grown == 0
-    assert kept < 10_000  # fifteen batches of rows are 36,000 bytes
 
 
 @pytest.mark.parametrize("paper", [True, False])

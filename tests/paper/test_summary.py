@@ -26,23 +26,6 @@ def test_the_interval_is_students():
     assert str(found) == f"{found.mean:.3f} ± {found.half:.3f}"
 
 
-def test_one_seed_has_no_interval():
-    found = estimate([0.5])
-    assert math.isnan(found.half)
-    assert str(found) == "0.500"
-    assert f"{found:+}" == "+0.500"
-
-
-def test_a_method_without_a_kernel_has_one_cell_for_all_levels():
-    assert place("cbm", "lsh", 20, level="sigma_all").level == "sigma_30"
-    assert place("cbm", "mdsh", 20, level="sigma_all").level == "sigma_all"
-    assert place("cbm", "ssbc", 20, setting="online", order="sorted")[4:] == (
-        "sorted",
-        "sigma_30",
-        "online",
-    )
-
-
 def test_map_at_a_level_reads_the_cell_of_that_level():
     book = collect(
         [
@@ -56,18 +39,6 @@ def test_map_at_a_level_reads_the_cell_of_that_level():
             book, "cbm", method, summary.mean_average_precision, level="sigma_all"
         )
         assert (bits, value.mean) == (20, wanted)
-
-
-def test_the_better_of_two_distances_counts():
-    book = collect(
-        [
-            result("mdsh", **maps(0.5, own={"sigma_30": 0.8})),
-            result("spherical", **maps(0.5, own={"sigma_30": 0.3})),
-        ]
-    )
-    for method, wanted in (("mdsh", 0.8), ("spherical", 0.5)):
-        cell = place("cbm", method, 20)
-        assert summary.summarise(book, cell, summary.mean_average_precision).mean == wanted
 
 
 def test_what_is_missing_is_left_out():

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from paper.theory import lemmas
-from streambits.diagnose import columns
+from paper.theory.columns import columns
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((240, 3))
@@ -75,14 +75,6 @@ def test_the_sketch_stays_below_its_certificate_and_that_below_the_bounds(spare)
         assert 0 < at.error <= at.certificate
         assert at.certificate <= at.tail * (1 + 1e-9) + 1e-12
         assert at.tail <= at.flat
-
-
-def test_the_bound_by_the_tail_is_that_of_the_singular_values():
-    rows = W[:, ::6]
-    squares = np.linalg.svd(rows, compute_uv=False) ** 2
-    (found,) = lemmas.sketching(rows, (5,))
-    wanted = min(squares[j:].sum() / (5 - j) for j in range(5)) / squares.sum()
-    assert found.tail == pytest.approx(wanted)
 
 
 # Theorem 1

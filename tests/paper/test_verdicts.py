@@ -4,7 +4,6 @@ import pytest
 
 from paper.summary import Estimate
 from paper.verdicts import (
-    FAILS,
     HOLDS,
     PARTLY,
     Comparison,
@@ -48,21 +47,6 @@ def test_a_condition_is_the_largest_part_that_can_be_named(worse, part):
         for rival in ("MDSH", "LSH")
     ]
     assert judge(grid) == Verdict(PARTLY, f"only {part}")
-
-
-def test_less_than_half_is_no_condition():
-    grid = [one(0.1 if data == "A" else -0.1, data=data) for data in "ABC"]
-    assert judge(grid) == Verdict(FAILS)
-    assert judge(grid[:2]) == Verdict(PARTLY, "only on A")
-
-
-def test_wins_in_no_part_of_their_own_are_no_condition():
-    grid = [
-        one(0.1 if (data == "A") != (rival == "LSH") else -0.1, data=data, rival=rival)
-        for data in "AB"
-        for rival in ("LSH", "SH")
-    ]
-    assert judge(grid) == Verdict(FAILS)
 
 
 def test_the_numbers_are_told_with_the_best_and_the_worst():

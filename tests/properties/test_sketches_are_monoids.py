@@ -67,24 +67,6 @@ def test_any_tree_of_merges_gives_the_scatter_of_all_rows(make, places, random):
     assert shards[0].seen == len(ROWS)
 
 
-@every_kind
-def test_a_state_does_not_change_afterwards(make, fingerprint):
-    sketch = make()
-    sketch.update(ROWS[:50])
-    state = sketch.state()
-    before = fingerprint(state)
-    sketch.update(ROWS[50:])
-    sketch.merge(sketch.copy())
-    assert fingerprint(state) == before
-
-
-@every_kind
-def test_rows_are_not_changed(make):
-    rows = ROWS.copy()
-    make().update(rows)
-    assert np.array_equal(rows, ROWS)
-
-
 @pytest.mark.parametrize(
     ("left", "right", "word"),
     [

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,76 +15,29 @@ from servers import free_port
 SERVER = """
 import sys
 from pysail.spark import SparkConnectServer
-
-class Nothing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "streambits":
-            raise ModuleNotFoundError("No module named 'streambits'", name="streambits")
-
-if sys.argv[2] == "without":
-    sys.meta_path.insert(0, Nothing())
 SparkConnectServer("127.0.0.1", int(sys.argv[1])).start(background=False)
 """
 
 
-class Sail:
-    """A server.
-
-    mode: local, or local-cluster, which repeats tasks that fail; without: whether its workers are
-    not to find streambits.
-    """
-
-    def __init__(self, mode="local", without=False):
-        self.mode, self.without, self.process = mode, without, None
-        self.port = free_port()
-        self.url = f"sc://127.0.0.1:{self.port}"
-
-    def start(self):
-        assert self.process is None
-        quiet = {"SAIL_MODE": self.mode, "RUST_LOG": "off"}
-        quiet["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(self.port), "without" * self.without],
-            env=os.environ | quiet,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for _ in range(400):
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            time.sleep(0.05)
-        raise RuntimeError("Sail does not start")
-
-    def stop(self):
-        """End it at once: it has nothing to keep, and waits for its sessions otherwise."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-
-@contextlib.contextmanager
-def _served(**options):
-    """A server that is stopped at the end."""
-    server = Sail(**options)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
 @pytest.fixture(scope="session")
-def sail():
-    """What starts servers: `with sail(mode=..., without=...) as server`."""
+def sail_server():
+    """A server, with its url; it is killed at the end, for it has nothing to keep."""
     pytest.importorskip("pysail", reason="there is no pysail: pip install pysail")
-    pytest.importorskip("pyarrow.compute")
-    return _served
-
-
-@pytest.fixture(scope="session")
-def sail_server(sail):
-    """A server that all tests may use."""
-    with sail() as server:
-        yield server
+    port = free_port()
+    quiet = {"SAIL_MODE": "local", "RUST_LOG": "off"}
+    quiet["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(port)],
+        env=os.environ | quiet,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        try:
+            for _ in range(400):
+                with contextlib.suppress(OSError):
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                time.sleep(0.05)
+            yield SimpleNamespace(url=f"sc://127.0.0.1:{port}")
+        finally:
+            server.kill()

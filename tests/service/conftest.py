@@ -19,7 +19,7 @@ from forks import WARM
 from streambits.service import Client
 
 TOKEN = "a-token-for-the-tests"
-SMALL = ("--bits", "32", "--n-landmarks", "50", "--seed", "1")
+SMALL = ("--bits", "32", "--set", "n_landmarks=50", "--set", "seed=1")
 FORKS = (
     WARM
     + """

@@ -11,8 +11,14 @@ import pytest
 import streambits as sb
 from service.conftest import SMALL, TOKEN
 from streambits.service import bodies
+from streambits.service.app import PAGE
 
 RAW, ARROW = bodies.RAW, bodies.ARROW
+PATHS = [
+    *(f"/v1/{name}" for name in ("rows", "search", "encode", "status", "drift", "epochs", "map")),
+    *(f"/v1/{name}" for name in ("recall", "spectrum", "bits", "model", "events")),
+    *("/metrics", "/healthz", "/readyz"),
+]
 
 
 def arrow(**columns):
@@ -34,44 +40,32 @@ def lists(rows):
 # Rows
 
 
-def test_rows_come_as_json_raw_numbers_and_arrow(service, vectors):
-    def add(body, kind, query=""):
-        status, _, content = service.ask("POST", f"/v1/rows{query}", body, kind, TOKEN)
-        assert status == 200, content
-        return json.loads(content)["rows"]
-
-    far = vectors[:2] + 40
-    said = json.dumps({"ids": [10**6, 10**6 + 1], "rows": far.tolist()}).encode()
-    assert add(said, "application/json; charset=utf-8") == 2
-    ids = np.array([10**6 + 2, 10**6 + 3])
-    assert add(ids.tobytes() + (far + 1).tobytes(), RAW, "?columns=8&ids=int64") == 2
-    assert add((far + 2).tobytes(), RAW, f"?first_id={10**6 + 4}") == 2
-    assert add(arrow(id=pa.array([10**6 + 6, 10**6 + 7]), v=lists(far + 3)), ARROW) == 2
+def test_rows_come_and_go_as_json_raw_numbers_and_arrow(service, vectors):
+    first, far = 10**6, vectors[:2] + 40
     wide = pa.FixedSizeListArray.from_arrays(pa.array((far + 4).ravel().astype(float)), 8)
-    assert add(arrow(id=pa.array([10**6 + 8, 10**6 + 9]), v=wide), ARROW) == 2
+    ids = np.arange(first, first + 10).reshape(5, 2)
+    said = json.dumps({"ids": ids[0].tolist(), "rows": far.tolist()}).encode()
+    for query, body, kind in (
+        ("", said, "application/json; charset=utf-8"),
+        ("?columns=8&ids=int64", ids[1].tobytes() + (far + 1).tobytes(), RAW),
+        (f"?first_id={first + 4}", (far + 2).tobytes(), RAW),
+        ("", arrow(id=pa.array(ids[3]), v=lists(far + 3)), ARROW),
+        ("", arrow(id=pa.array(ids[4]), v=wide), ARROW),
+    ):
+        status, _, content = service.ask("POST", f"/v1/rows{query}", body, kind, TOKEN)
+        assert (status, json.loads(content)) == (200, {"rows": 2})
     with service.client() as client:
-        near = np.concatenate([far + i for i in range(5)])
-        hits = client.search(near, 1, by="true")
-        assert hits.ids.ravel().tolist() == list(range(10**6, 10**6 + 10))
-        assert np.allclose(hits.distances, 0)
-        assert client.remove(np.arange(10**6, 10**6 + 10)) == 10
-
-
-def test_ids_are_removed_by_json_raw_numbers_and_arrow(service, vectors):
-    with service.client() as client:
-        client.add(vectors[:3], [7001, 7002, 7003])
-    for body, kind in (
-        (b'{"ids": [7001, 7001, 99999]}', bodies.JSON),
-        (np.array([7002]).tobytes(), RAW),
-        (arrow(id=pa.array([7003])), ARROW),
+        hits = client.search(np.concatenate([far + i for i in range(5)]), 1, by="true")
+    assert hits.ids.ravel().tolist() == ids.ravel().tolist()
+    assert np.allclose(hits.distances, 0)
+    for body, kind, count in (
+        (json.dumps({"ids": [*ids[:3].ravel().tolist(), first, 99999]}).encode(), bodies.JSON, 6),
+        (ids[3].tobytes(), RAW, 2),
+        (arrow(id=pa.array(ids[4])), ARROW, 2),
     ):
         status, _, content = service.ask("DELETE", "/v1/rows", body, kind, TOKEN)
-        assert (status, json.loads(content)) == (200, {"removed": 1})
-
-
-def test_raw_rows_by_id(service, vectors):
-    status, found = service.json("GET", "/v1/rows?id=7&id=9", token=TOKEN)
-    assert status == 200
+        assert (status, json.loads(content)) == (200, {"removed": count})
+    found = service.json("GET", "/v1/rows?id=7&id=9", token=TOKEN)[1]
     assert np.array_equal(np.array(found["rows"], np.float32), vectors[[7, 9]])
     _, _, content = service.ask("GET", "/v1/rows?id=7", token=TOKEN, Accept=ARROW)
     assert read(content).column("id").to_pylist() == [7]
@@ -163,22 +157,15 @@ def test_recall_is_measured_while_somebody_asks(service):
     assert service.json("GET", "/v1/epochs")[1]["epochs"][0]["recall"]["mean"] > 0
 
 
-def test_metrics_and_signs_of_life(service):
+def test_metrics_signs_of_life_and_openapi(service):
     status, headers, content = service.ask("GET", "/metrics")
     assert status == 200
     assert headers["content-type"].startswith("text/plain")
     assert b"\nstreambits_service_rows 3000\n" in content
     assert service.json("GET", "/healthz") == (200, {"alive": True})
     assert service.json("GET", "/readyz") == (200, {"ready": True})
-
-
-def test_openapi_describes_every_endpoint(service):
     document = service.json("GET", "/openapi.json")[1]
-    assert set(document["paths"]) >= {
-        *(f"/v1/{name}" for name in ("rows", "search", "encode", "status", "drift", "epochs")),
-        *(f"/v1/{name}" for name in ("recall", "spectrum", "bits", "map", "model", "events")),
-        *("/metrics", "/healthz", "/readyz"),
-    }
+    assert set(document["paths"]) >= set(PATHS)
     assert document["paths"]["/v1/rows"]["post"]["security"] == [{"bearer": []}]
     assert service.ask("GET", "/docs")[0] == service.ask("GET", "/redoc")[0] == 404
 
@@ -211,52 +198,40 @@ def _until(link, words):
 
 # Rules
 
-SECRET = [
-    ("POST", "/v1/rows"),
-    ("DELETE", "/v1/rows"),
-    ("GET", "/v1/rows?id=1"),
-    ("POST", "/v1/epochs"),
-    ("GET", "/v1/map"),
-    ("GET", "/v1/model"),
-]
+SECRET = ["POST rows", "DELETE rows", "GET rows?id=1", "POST epochs", "GET map", "GET model"]
 
 
-@pytest.mark.parametrize(("method", "path"), SECRET)
-@pytest.mark.parametrize(
-    "header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xff"]
-)
-def test_changes_and_raw_rows_need_the_token(service, method, path, header):
-    headers = {} if header is None else {"Authorization": header}
-    status, found, content = service.ask(method, path, b"{}", "application/json", **headers)
-    assert status == 401
-    assert found["www-authenticate"] == "Bearer"
-    assert b"token" in content
+@pytest.mark.parametrize("secret", SECRET)
+def test_changes_and_raw_rows_need_the_token(service, secret):
+    method, path = secret.split()
+    for shown in (
+        "Bearer",
+        "Bearer wrong",
+        f"Basic {TOKEN}",
+        f"Bearer {TOKEN}x",
+        "Bearer \xff",
+        "",
+    ):
+        headers = {"Authorization": shown} if shown else {}
+        found = service.ask(method, f"/v1/{path}", b"{}", "application/json", **headers)
+        assert (found[0], found[1]["www-authenticate"]) == (401, "Bearer")
+        assert b"token" in found[2]
 
 
-def test_answers_say_what_browsers_must_not_do(service):
+def test_browsers_are_told_what_they_must_not_do_and_tricks_find_nothing(service):
     for path in ("/", "/v1/status", "/nothing"):
         _, headers, _ = service.ask("GET", path)
         assert headers["content-security-policy"].startswith("default-src 'self'")
         assert headers["x-content-type-options"] == "nosniff"
         assert "server" not in headers
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/..%2f..%2fetc%2fpasswd",
-        "/%2e%2e/app.py",
-        "/.hidden",
-        "/index.html%00",
-        "/a/../../b",
-        "//x",
-    ],
-)
-def test_tricks_with_paths_find_nothing(service, path):
-    assert service.ask("GET", path)[0] == 404
-
-
-def test_another_host_name_is_refused(service):
+    for path in (
+        "..%2f..%2fetc%2fpasswd",
+        "%2e%2e/app.py",
+        ".hidden",
+        "index.html%00",
+        "a/../../b",
+    ):
+        assert service.ask("GET", f"/{path}")[0] == service.ask("GET", f"//{path}")[0] == 404
     assert service.ask("GET", "/v1/status", Host="evil.example")[0] == 421
     assert service.ask("GET", "/v1/status", Host="localhost:1")[0] == 200
 
@@ -298,23 +273,14 @@ def test_what_is_malformed_is_refused_in_a_sentence_and_changes_nothing(
     assert (after["rows"], after["seen"], after["healthy"]) == (3000, before["seen"], True)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {},
-        {"id": 1, "ids": [2]},
-        {"id": 1, "k": 0},
-        {"id": 1, "k": 10**9},
-        {"id": 1, "k": "3"},
-        {"id": 1, "by": "luck"},
-        {"id": 1, "exact": "yes"},
-        {"id": 1, "candidates": -1},
-        {"id": 123456},
-        {"rows": []},
-        {"rows": [[]]},
-        {"rows": [[1, 2], [3]]},
-    ],
-)
+NONSENSE = [
+    *({}, {"id": 1, "ids": [2]}, {"id": 1, "k": 0}, {"id": 1, "k": 10**9}, {"id": 1, "k": "3"}),
+    *({"id": 1, "by": "luck"}, {"id": 1, "exact": "yes"}, {"id": 1, "candidates": -1}),
+    *({"id": 123456}, {"rows": []}, {"rows": [[]]}, {"rows": [[1, 2], [3]]}),
+]
+
+
+@pytest.mark.parametrize("asked", NONSENSE)
 def test_a_search_that_makes_no_sense_is_refused(service, asked):
     status, found = service.json("POST", "/v1/search", asked)
     assert status == 422, found
@@ -376,7 +342,7 @@ def test_html_in_ids_comes_back_as_json_only(serving, vectors):
 
 
 def test_too_much_is_refused_before_it_is_read(serving, vectors):
-    one = serving("--max-body", "4096", "--max-rows", "10", *SMALL)
+    one = serving("--set", "max_body=4096", "--set", "max_rows=10", *SMALL)
     head = f"POST /v1/rows HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
     for more in ("Content-Length: 99999999999\r\n\r\n", "Content-Length: 5000\r\n\r\n"):
         assert _sent(one.port, (head + more).encode()).startswith(b"HTTP/1.1 413")
@@ -418,3 +384,16 @@ def test_listeners_are_limited(service):
             if b"200 OK" in link.recv(4096):
                 return
     raise AssertionError("listeners that are gone still count")
+
+
+def test_the_page_is_plain_files_without_outside_addresses():
+    files = {path.name: path.read_text() for path in PAGE.iterdir()}
+    assert {"index.html", "page.css", "page.js", "icon.svg"} <= set(files)
+    for name, text in files.items():
+        outside = text.replace("http://www.w3.org/2000/svg", "")  # the name of SVG, not an address
+        assert "://" not in outside, name
+        assert "innerHTML" not in text, name
+    page = files["index.html"]
+    assert "style=" not in page
+    assert "<style" not in page
+    assert page.count("<script") == page.count('<script type="module" src=') == 1

@@ -124,6 +124,7 @@ class Worker:
                 assert np.array_equal(index.rows([one])[0], self.vectors[place])
 
 
+@pytest.mark.slow
 def test_whatever_was_acknowledged_survives_kills(serving, vectors):
     one = serving(*SMALL, "--keep-rows")
     with one.client() as client:
@@ -152,6 +153,7 @@ def message(i, row):
     return json.dumps({"id": i, "row": [round(float(x), 4) for x in row]}).encode()
 
 
+@pytest.mark.slow
 def test_a_stream_of_nats_is_consumed_while_it_is_searched(serving, nats_server, vectors):
     rows = np.round(vectors, 4)
     name = nats_server.new([message(i, row) for i, row in enumerate(rows[:1000])])
@@ -193,6 +195,7 @@ def _seen(one, count):
     raise AssertionError(f"{found} {one.said}")
 
 
+@pytest.mark.slow
 def test_slow_clients_are_let_go(serving, vectors):
     one = serving(*SMALL)
     links = [socket.create_connection(("127.0.0.1", one.port), 30) for _ in range(20)]
@@ -206,28 +209,3 @@ def test_slow_clients_are_let_go(serving, vectors):
     assert time.monotonic() - started < 10
     for link in links:
         link.close()
-
-
-def test_when_ingestion_is_behind_clients_are_told_to_come_again(serving, vectors):
-    one = serving(*SMALL, "--queue", "1")
-    body = np.arange(3000).tobytes() + vectors.tobytes()
-    statuses, lock = [], threading.Lock()
-
-    def work():
-        for _ in range(6):
-            status, headers, _ = one.ask(
-                "POST", "/v1/rows?columns=8&ids=int64", body, "application/octet-stream", TOKEN
-            )
-            with lock:
-                statuses.append((status, headers.get("retry-after")))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(statuses) == {(200, None), (429, "1")}
-    with one.client() as client:
-        status = client.status()
-        assert status["refused"] == statuses.count((429, "1"))
-        assert status["seen"] == 3000 * statuses.count((200, None))

@@ -18,7 +18,6 @@ MODULES = (
     "streambits.io.rows",
     "streambits.io.codes",
     "streambits.interop.faiss",
-    "streambits.evaluation.runbook",
 )
 PATHS = {one.path for one in api.names()}
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import streambits
-from streambits.cli import config
+from streambits.cli.config import Verb
 from streambits.cli.demo import demo_command
 from streambits.cli.encode import encode_command
 from streambits.cli.evaluate import evaluate_command
@@ -31,6 +31,7 @@ from streambits.cli.options import expanded
 from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
 from streambits.cli.serve import serve_command
+from streambits.cli.settings import settings_command
 from streambits.cli.tune import tune_command
 from streambits.errors import ReachWarning, StreambitsError
 from streambits.io.urls import redact_urls
@@ -58,9 +59,10 @@ VERBS: dict[str, Callable[..., None]] = {
     "merge": merge_command,
     "reencode": reencode_command,
     "tune": tune_command,
+    "settings": settings_command,
 }
 for _name, _verb in VERBS.items():
-    app.command(_name, cls=config.Verb)(expanded(_verb, config.OPTION))
+    app.command(_name, cls=Verb)(expanded(_verb))
 
 
 def _show_version(wanted: bool) -> None:
@@ -77,7 +79,6 @@ def streambits_command(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
-    settings_file: config.SettingsFile = None,
 ) -> None:
     """Short binary codes for vectors, learned from one pass over a stream."""
 

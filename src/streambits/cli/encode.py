@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from streambits.cli.options import JobOptions, Sources, To
+from streambits.cli.options import MODEL_HELP, JobOptions, Shown, Sources, To
 from streambits.cli.output import report_end, run_and_report, watching
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.jsonl import StandardOutput
-from streambits.io.protocols import Source
 from streambits.jobs.job import Job, JobPlan
 from streambits.jobs.models import open_model
 from streambits.jobs.rejects import Rejects
@@ -18,69 +17,53 @@ from streambits.jobs.work import Encoding, EncodingByEpoch
 
 
 def encode_command(
-    model: Annotated[
-        Path, typer.Argument(help="The file of a learner or a coder, or the folder of a job.")
-    ],
+    model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     sources: Sources,
     *,
     out: Annotated[
-        str, typer.Option(help="A folder, where it resumes; - for JSON lines on stdout.")
+        str, typer.Option(help="Folder, where it resumes; - for JSON lines on stdout.")
     ] = "-",
     to: To = None,
     every_epoch: Annotated[
-        bool,
-        typer.Option(
-            "--every-epoch",
-            help="Encode each row once for every epoch of the job: queries for codes of several "
-            "epochs, on stdout.",
-        ),
+        bool, typer.Option("--every-epoch", help="On stdout: a code for every epoch of the job.")
     ] = False,
     bit_strings: Annotated[
-        bool,
-        typer.Option(
-            "--bit-strings",
-            help='Print sign bits as "bits", a string of 0 and 1 as PostgreSQL writes them, on '
-            "stdout.",
-        ),
+        bool, typer.Option("--bit-strings", help="On stdout: bits as a string of 0 and 1.")
     ] = False,
     rejects: Annotated[
-        Path | None, typer.Option(help="File for bad rows, for --skip-bad without a folder.")
+        Path | None, typer.Option(help="On stdout: file for bad rows of --skip-bad.")
     ] = None,
-    options: JobOptions,
+    options: Annotated[JobOptions, Shown("columns ids keep follow skip_bad json")],
 ) -> None:
     """Give rows their codes by a model that was learned before, which stays as it is.
 
-    With --out, OUT gets codes/ and, with --skip-bad, rejects.jsonl, and after a crash or a signal
-    the same command goes on. Without it, codes are lines on stdout, in hexadecimal.
-
-    A job's folder stands for the coder that made its last codes. OUT records which model it was,
-    and streambits search OUT uses that one.
+    The folder of a job stands for the coder of its last codes. OUT records which model made its
+    codes, and `search` uses that one. After a crash or a signal the same command goes on.
 
     Example: cat rows.csv | streambits encode model.safetensors -
     """
-    here = out == "-"
-    if here and (to or options.json or options.keep):
+    stdout = out == "-"
+    if stdout and (to or options.json or options.keep):
         raise typer.BadParameter("--to, --keep and --json need a folder: name one with --out")
-    if not here and (every_epoch or bit_strings):
+    if not stdout and (every_epoch or bit_strings):
         raise typer.BadParameter("--every-epoch and --bit-strings go without --out")
     if every_epoch and options.device:
-        raise typer.BadParameter("--every-epoch goes without --device")
-    if options.skip_bad and here and rejects is None:
+        raise typer.BadParameter("--every-epoch goes without the setting device")
+    if options.skip_bad and stdout and rejects is None:
         raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
-    if rejects and not (options.skip_bad and here):
+    if rejects and not (options.skip_bad and stdout):
         raise typer.BadParameter("--rejects is for --skip-bad without --out")
     found = open_model(model)
-    if found.live and not here:
+    if found.live and not stdout:
         raise InputError(
             f"the job in {model} goes on, and its next commit replaces the model: wait until it "
             f"has ended, or leave --out out"
         )
     work = Encoding(found.coder, str(model), options.device, refuse=options.refuse)
-    if here:
+    if stdout:
         if every_epoch and isinstance(found.coders, CoderSet):
             work = EncodingByEpoch(found.coders, str(model))
-        aside, sink = Rejects(rejects, skip=options.skip_bad), StandardOutput(as_bits=bit_strings)
-        _to_stdout(options.open(sources), work, sink, aside, options)
+        _to_stdout(sources, work, StandardOutput(as_bits=bit_strings), rejects, options)
         return
     plan = JobPlan(
         verb="encode",
@@ -100,10 +83,15 @@ def encode_command(
 
 
 def _to_stdout(
-    source: Source, work: Encoding, sink: StandardOutput, rejects: Rejects, options: JobOptions
+    sources: list[str],
+    work: Encoding,
+    sink: StandardOutput,
+    rejects: Path | None,
+    options: JobOptions,
 ) -> None:
-    if rejects.path is not None and rejects.path.exists():
-        raise StorageError(f"{rejects.path} exists already: choose another file for bad rows")
+    if rejects is not None and rejects.exists():
+        raise StorageError(f"{rejects} exists already: choose another file for bad rows")
+    aside = Rejects(rejects, skip=options.skip_bad)
     with watching("encode", options) as watchers:
-        end = Job(source, work, sink, rejects, watchers=watchers).run()
-    report_end("encode", end, options, sink.name, str(rejects.path))
+        end = Job(options.open(sources), work, sink, aside, watchers=watchers).run()
+    report_end("encode", end, options, sink.name, str(rejects))

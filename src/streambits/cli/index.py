@@ -1,6 +1,5 @@
 """`streambits index`: codes into one file that is searched without reading it all."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -35,39 +34,28 @@ def index_command(
     codes: Annotated[
         str,
         typer.Argument(
-            help="A job's folder, Parquet (file or folder), .npy of packed codes, .faiss, "
-            "JSON lines (- for standard input), or an index."
+            help="A job's folder, Parquet, packed .npy, .faiss, JSON lines (- for standard "
+            "input), or an index."
         ),
     ],
     *,
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write; its name ends in .safetensors or .index (streambits), .faiss, "
-            ".parquet, .jsonl or .npy.",
+            help="File to write: .safetensors, .index, .faiss, .parquet, .jsonl or .npy.",
             callback=_as_output,
         ),
     ] = Path("index.safetensors"),
     strategy: Annotated[
         Strategy | None,
-        typer.Option(
-            help="How the index searches: scan, multi (tables), or auto (whichever proves faster). "
-            "The default is auto; an index keeps its own strategy."
-        ),
+        typer.Option(help="How it searches: scan, multi (tables), or auto, the default."),
     ] = None,
     bits: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=MOST_BITS,
-            help="Length of codes whose file does not record it, if it is not whole bytes.",
-        ),
+        typer.Option(min=1, max=MOST_BITS, help="Length of codes, if not recorded."),
     ] = None,
     epoch: Annotated[
-        int,
-        typer.Option(
-            min=0, max=LAST_EPOCH, help="Epoch to assign to codes whose file does not record one."
-        ),
+        int, typer.Option(min=0, max=LAST_EPOCH, help="Epoch of codes, if not recorded.")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -78,19 +66,16 @@ def index_command(
     Example: streambits index job/ --out index.safetensors
     """
     with output.working(output.stderr(), f"gathering the codes of {codes}"):
-        found = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
-        if found.strategy == Strategy.multi:
-            found.build()
-        export(found, out)
-    summary = {
+        index = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
+        if index.strategy == Strategy.multi:
+            index.build()
+        export(index, out)
+    facts = {
         "out": str(out),
-        "codes": len(found),
-        "bits": found.bits,
-        "epochs": list(found.epochs),
+        "codes": len(index),
+        "bits": index.bits,
+        "epochs": list(index.epochs),
         "bytes": out.stat().st_size,
     }
-    if as_json:
-        typer.echo(json.dumps(summary))
-    else:
-        text = f"{out}: {len(found):,} codes of {found.bits} bits, {summary['bytes']:,} bytes"
-        output.stdout().print(text, soft_wrap=True)
+    text = f"{out}: {len(index):,} codes of {index.bits} bits, {facts['bytes']:,} bytes"
+    output.result(facts, text, as_json)

@@ -29,16 +29,16 @@ ENDS = {  # by whether a source has no end, and whether all of it was read
 def inspect_command(
     path: Annotated[
         str,
-        typer.Argument(help="A learner, a coder, coders, an index, codes, or the folder of a job."),
+        typer.Argument(help="A model, an index, codes, or the folder of a job."),
     ],
     *,
     as_json: AsJson = False,
 ) -> None:
     """Show what a model, an index, codes or a job's folder hold.
 
-    The certificate bounds the error of the sketch, beside it as a share of the energy; the plot
-    shows the energies of its directions; bits changed is the share that the next coder of a
-    learner changes; balance is 0 where every bit is as often 0 as 1, and 1 where none changes.
+    The certificate bounds the error of the sketch; the plot shows the energies of its directions;
+    bits changed is the share that the next coder changes; balance is 0 where every bit is as often
+    0 as 1.
 
     Example: streambits inspect job/
     """

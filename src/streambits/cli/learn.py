@@ -5,26 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from streambits.cli.options import (
-    From,
-    JobOptions,
-    LearnSettings,
-    Out,
-    Sources,
-    refuse_settings,
-)
+from streambits.cli.options import From, JobOptions, Out, Shown, Sources, refuse_settings
 from streambits.cli.output import run_and_report
 from streambits.jobs.job import JobPlan
 from streambits.jobs.models import open_learner
 from streambits.jobs.work import Learning
-
-Like = Annotated[
-    Path | None,
-    typer.Option(
-        help="A learner, or the folder of a job, whose landmarks and settings this shard shares, "
-        "so that streambits merge can merge them. It begins without rows and without epochs."
-    ),
-]
+from streambits.methods.settings import Settings
 
 
 def learn_command(
@@ -33,18 +19,17 @@ def learn_command(
     *,
     out: Out,
     from_: From = None,
-    like: Like = None,
-    settings: LearnSettings,
-    options: JobOptions,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Learner or job whose landmarks this shard shares, for merge."),
+    ] = None,
+    settings: Annotated[Settings, Shown("bits method refine metric", without="refresh")],
+    options: Annotated[JobOptions, Shown("columns ids follow skip_bad json", without="keep")],
 ) -> None:
     """Learn a model from a stream; `encode` then makes codes.
 
-    OUT gets model.safetensors and, with --skip-bad, rejects.jsonl. All is committed together now
-    and then: after a crash or a signal the same command goes on, and the end is the same to the
-    byte.
-
-    A folder of files may grow: the same command then reads the new ones. --from MODEL goes on
-    learning from other rows, in a folder of its own.
+    Rows, model and rejects.jsonl in OUT are committed together. After a crash or a signal the same
+    command goes on, and the end is the same to the byte. It also reads files that were added.
 
     Example: streambits learn vectors/*.parquet --bits 64 --out model/
     """
@@ -54,11 +39,11 @@ def learn_command(
     plain: dict[str, Any] = settings.plain()
     plain.pop("refresh")
     start, names = None, {}
-    for option, path in (("from", from_), ("like", like)):
+    for flag, path in (("from", from_), ("like", like)):
         if path is not None:
-            refuse_settings(context, f"--{option}")
+            refuse_settings(context, f"--{flag}")
             start, found = open_learner(path)
-            plain, names = {option: found.digest}, {option: str(path)}
+            plain, names = {flag: found.digest}, {flag: str(path)}
     if like is not None and start is not None:
         start = start.shard()
     plan = JobPlan(

@@ -1,6 +1,5 @@
 """`streambits merge`: what several shards have learned, in one model."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,7 @@ from streambits.storage import save
 
 
 def merge_command(
-    models: Annotated[
-        list[Path], typer.Argument(help="The learners of the shards: files, or folders of jobs.")
-    ],
+    models: Annotated[list[Path], typer.Argument(help="Learners of shards: files or folders.")],
     *,
     out: Annotated[Path, typer.Option(help="File for the merged model.")] = Path(
         "model.safetensors"
@@ -24,8 +21,8 @@ def merge_command(
 ) -> None:
     """Merge the learners of shards into one, as if it had seen all their rows.
 
-    They must have begun from the same landmarks and settings; anything else is refused. The
-    certificates add up.
+    They must have begun from the same landmarks and settings (`learn --like`). The certificates
+    add up.
 
     Example: streambits merge shard-1/ shard-2/ --out model.safetensors
     """
@@ -46,8 +43,5 @@ def merge_command(
         "epoch": whole.epoch,
         "certificate": whole.certificate,
     }
-    if as_json:
-        typer.echo(json.dumps(facts))
-    else:
-        text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
-        output.stdout().print(text, soft_wrap=True)
+    text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
+    output.result(facts, text, as_json)

@@ -4,23 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-from streambits.cli.options import From, JobOptions, Out, Sources, To, refuse_settings
+from streambits.cli.options import From, JobOptions, Out, Shown, Sources, To, refuse_settings
 from streambits.cli.output import run_and_report
 from streambits.epochs.coder_set import CoderSet
 from streambits.jobs.job import JobPlan
 from streambits.jobs.models import open_learner
 from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
-
-KeepEpochs = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="How many epochs can be searched through the job, the current one included. Default: "
-        "all. The coders of older epochs are removed: their codes stay where they are, and are "
-        "left out of searches until streambits reencode brings them to the newest epoch.",
-    ),
-]
 
 
 def online_command(
@@ -30,20 +20,18 @@ def online_command(
     out: Out,
     to: To = None,
     from_: From = None,
-    settings: Settings,
-    keep_epochs: KeepEpochs = None,
-    options: JobOptions,
+    settings: Annotated[Settings, Shown("bits refine metric")],
+    keep_epochs: Annotated[
+        int | None,
+        typer.Option(min=1, hidden=True, help="Newest epochs that stay searchable. Default: all."),
+    ] = None,
+    options: Annotated[JobOptions, Shown("columns ids keep follow skip_bad json")],
 ) -> None:
     """Give every row of a stream its code at once, and learn from it.
 
-    OUT gets codes/, model.safetensors (the learner), coders.safetensors (the coder of the last
-    epoch and what its distances mean), epochs/ (the same for each epoch before) and, with
-    --skip-bad, rejects.jsonl. The newest coder of both models is the one that made the last codes.
-    All is committed together now and then: after a crash or a signal the same command goes on, and
-    the end is the same to the byte.
-
-    A folder of files may grow: the same command then reads the new ones. --from JOB goes on
-    learning from other rows in a folder of its own; inside an epoch the codes of both compare.
+    OUT gets codes/, model.safetensors (the learner), coders.safetensors, epochs/ and rejects.jsonl,
+    which are committed together. After a crash or a signal the same command goes on, and codes and
+    models in the end are the same. It also reads files that were added.
 
     Example: streambits online vectors/*.parquet --bits 64 --out codes/
     """

@@ -28,9 +28,9 @@ from streambits.jobs.progress import JsonLog, Metrics, Progress, Watcher, finite
 from streambits.jobs.reader import sample_source
 from streambits.model.batches import Reject
 
-EVERY = 5.0  # seconds between two lines of a job
+LINE_SECONDS = 5.0  # between two lines of a job
 BLOCKS = " ▁▂▃▄▅▆▇█"
-LEAST = 1e-12  # of the largest: what is below is rounding
+ROUNDING = 1e-12  # of the largest: energies below are zero
 H = TypeVar("H", bound=logging.Handler)
 logger = logging.getLogger("streambits")
 VISIBLE = (
@@ -60,6 +60,11 @@ def working(console: Console, title: str) -> Iterator[None]:
         return
     with console.status(title):
         yield
+
+
+def result(facts: dict[str, Any], text: str, as_json: bool) -> None:
+    """Print the result of a verb: one object for programs, or a line for people."""
+    typer.echo(json.dumps(facts)) if as_json else stdout().print(text, soft_wrap=True, markup=False)
 
 
 def show_reject(reject: Reject) -> None:
@@ -138,11 +143,11 @@ def job_progress() -> Iterator[Watcher]:
         with Live(console=console, transient=True) as live:
             yield lambda _, progress: live.update(_picture(progress))
         return
-    last = -EVERY
+    last = -LINE_SECONDS
 
     def show(event: str, progress: Progress) -> None:
         nonlocal last
-        if event == "epoch" or (event != "end" and time.monotonic() - last >= EVERY):
+        if event == "epoch" or (event != "end" and time.monotonic() - last >= LINE_SECONDS):
             last = time.monotonic()
             console.print(progress_line(progress), soft_wrap=True)
 
@@ -159,14 +164,13 @@ def progress_line(progress: Progress) -> str:
     words.append(f"epoch {progress.epoch}")
     if progress.lag is not None:
         words.append(f"{progress.lag:,} waiting")
-    if progress.waiting:
-        words.append(f"{progress.waiting:,} of them wait for landmarks")
-    if progress.removed:
-        words.append(f"{progress.removed:,} removed")
-    if progress.rejects:
-        words.append(f"{progress.rejects:,} bad")
-    if progress.out_of_reach:
-        words.append(f"{progress.out_of_reach:,} out of reach")
+    counts = {
+        "of them wait for landmarks": progress.waiting,
+        "removed": progress.removed,
+        "bad": progress.rejects,
+        "out of reach": progress.out_of_reach,
+    }
+    words += [f"{count:,} {what}" for what, count in counts.items() if count]
     return ", ".join(filter(None, words))
 
 
@@ -187,49 +191,28 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
         return
     fresh = f"{end.fresh:,} new, " if 0 < end.fresh < end.rows else ""
     removed = f"{end.removed:,} removed, " if end.removed else ""
-    typer.echo(f"{out}: {end.rows:,} rows, {fresh}{removed}epoch {end.epoch}", err=True)
-    if end.waiting:
-        typer.echo(
-            f"{end.waiting:,} of them wait for landmarks, which are drawn when there are more, or "
-            f"at the end of the source; streambits search compares them as they are",
-            err=True,
-        )
-    if end.out_of_reach:
-        typer.echo(
-            f"{end.out_of_reach:,} of the rows were out of reach of the model, so their codes "
-            f"say nothing: are they scaled as the others?",
-            err=True,
-        )
-    if end.rejects:
-        bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
-        typer.echo(f"{bad} in {rejects}", err=True)
-    if end.stopped:
-        typer.echo("stopped, and all of that is committed: the same command goes on", err=True)
-    elif end.rows and not end.fresh:
-        typer.echo("finished before: there is nothing new", err=True)
+    bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
+    lines = {
+        f"{out}: {end.rows:,} rows, {fresh}{removed}epoch {end.epoch}": True,
+        f"{end.waiting:,} of them wait for landmarks, which are drawn when there are more, or at "
+        f"the end of the source; streambits search compares them as they are": end.waiting,
+        f"{end.out_of_reach:,} of the rows were out of reach of the model, so their codes say "
+        f"nothing: are they scaled as the others?": end.out_of_reach,
+        f"{bad} in {rejects}": end.rejects,
+        "stopped, and all of that is committed: the same command goes on": end.stopped,
+        "finished before: there is nothing new": end.rows and not (end.fresh or end.stopped),
+    }
+    for line, applies in lines.items():
+        if applies:
+            typer.echo(line, err=True)
 
 
 def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
-    found: dict[str, Any] = finite(
-        {
-            "streambits": streambits.__version__,
-            "verb": verb,
-            "out": out,
-            "rows": end.rows,
-            "new_rows": end.fresh,
-            "bytes": end.bytes,
-            "rejects": end.rejects,
-            "removed": end.removed,
-            "waiting": end.waiting,
-            "out_of_reach": end.out_of_reach,
-            "epoch": end.epoch,
-            "certificate": end.certificate,
-            "seconds": round(end.seconds, 3),
-            "rows_per_second": round(end.rate, 1),
-            "stopped": end.stopped,
-        }
-    )
-    return found
+    names = ("rows", "bytes", "rejects", "removed", "waiting", "out_of_reach", "epoch")
+    facts: dict[str, Any] = {"streambits": streambits.__version__, "verb": verb, "out": out}
+    facts |= {name: getattr(end, name) for name in (*names, "certificate", "stopped")}
+    facts |= {"new_rows": end.fresh, "seconds": round(end.seconds, 3)}
+    return dict(finite(facts | {"rows_per_second": round(end.rate, 1)}))
 
 
 # A plot
@@ -246,7 +229,7 @@ def energy_plot(
     0.001 +-^--
             2 bits of 4 directions
     """
-    shown = [value for value in energies[: 2 * bits] if value > LEAST * energies[0]]
+    shown = [value for value in energies[: 2 * bits] if value > ROUNDING * energies[0]]
     if not shown:
         return []
     step = -(-len(shown) // width)

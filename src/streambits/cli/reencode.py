@@ -1,13 +1,12 @@
 """`streambits reencode`: all codes brought to the newest epoch, from the rows they came from."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import AsJson, Columns, Format, Ids, column_names
+from streambits.cli.options import AsJson, Columns, Format, Ids, Model, column_names
 from streambits.errors import StorageError
 from streambits.io.codes import open_codes
 from streambits.io.codes.convert import ENDINGS, export
@@ -19,23 +18,13 @@ from streambits.storage import save
 
 def reencode_command(
     where: Annotated[str, typer.Argument(help="A job's folder, codes or an index.")],
-    source: Annotated[
-        str, typer.Argument(help="The rows of all codes, with their ids; - for standard input.")
-    ],
+    source: Annotated[str, typer.Argument(help="The rows of all codes, with their ids.")],
     *,
     out: Annotated[
         Path,
-        typer.Option(
-            help="A new folder, for codes and model; or an index file: .safetensors, .faiss."
-        ),
+        typer.Option(help="New folder for codes and model, or file: .safetensors, .faiss."),
     ],
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="A model, or the folder of a job. Default: the model that is recorded with the "
-            "codes, or in or beside WHERE."
-        ),
-    ] = None,
+    model: Model = None,
     renew: Annotated[
         bool, typer.Option("--renew", help="Begin a new epoch first, on new landmarks.")
     ] = False,
@@ -49,9 +38,8 @@ def reencode_command(
 ) -> None:
     """Encode all rows by the newest coder, and write their codes to a new place.
 
-    What is there stays as it is; the new place appears whole or not at all. Every code's row must
-    be in the source, and no others. A folder also gets the model, so that streambits search finds
-    it there.
+    The new place appears whole or not at all. The source must have the row of every code, and no
+    others.
 
     Example: streambits reencode job/ embeddings/ --renew --out new/
     """
@@ -76,8 +64,4 @@ def reencode_command(
             save(made.model, model_out)
     facts = {"out": str(out), "codes": len(index), "epochs_before": before}
     facts["epoch"] = index.epochs[0] if index.epochs else None
-    if as_json:
-        typer.echo(json.dumps(facts))
-    else:
-        text = f"{out}: {len(index):,} codes, all of epoch {facts['epoch']}"
-        output.stdout().print(text, soft_wrap=True)
+    output.result(facts, f"{out}: {len(index):,} codes, all of epoch {facts['epoch']}", as_json)

@@ -11,81 +11,76 @@ from typing import Any
 import typer
 
 from streambits.cli.app import app
-from streambits.cli.config import PARAMETER
+from streambits.cli.config import OWN, Verb, verbs_of
+from streambits.cli.settings import default_of, described, shared_settings
 
 HEAD = """<!-- Written by `python -m streambits.cli.reference`: change the verbs, not this page. -->
 
 # Commands
 
-`streambits VERB --help` says in a terminal what this page says of a verb.
-`streambits --install-completion` lets your shell complete verbs and options.
+Results go to standard output, progress and complaints to standard error. Exit codes: 0 done, 1
+failed, 2 wrong use, 70 a fault of streambits, 130 interrupted. `STREAMBITS_DEBUG=1` adds
+tracebacks. `streambits --install-completion` completes verbs and options.
 
-"""
-TAIL = """
-**Output.** Results go to standard output, progress and complaints to standard error. The exit code
-is 0, 1 (failed: one line says why), 2 (wrong use), 70 (a fault of streambits) or 130 (interrupted).
-`STREAMBITS_DEBUG=1` adds the traceback to what failed.
+A verb shows what most need. Its other [settings](#settings) are set by `--set name=value`, or in a
+TOML file of such lines that `--config` names. An option wins over `--set`, and `--set` over the
+file. Secrets come from variables: `STREAMBITS_TOKEN`, `STREAMBITS_NATS_...`,
+`STREAMBITS_KAFKA_...`, `PGPASSWORD`. Defaults are in brackets.
 
-**Settings.** Every option can also come from a TOML file with one table per verb, which
-`--settings` or `STREAMBITS_SETTINGS` names (`[online]`, then `bits = 64`), or from a variable:
-`STREAMBITS_ONLINE_BITS` for one verb, `STREAMBITS_BITS` for all verbs that have the option. An
-option on the command line wins over a variable, and a variable over the file.
 """
 WIDTH = 100
-LEFT_OUT = ("help", PARAMETER)
 
 
 def reference() -> str:
     """The whole page."""
-    group = typer.main.get_command(app)
-    verbs: dict[str, Any] = group.commands  # type: ignore[attr-defined]
-    table = ["| verb | what it does |", "|---|---|"]
-    table += [f"| [`{name}`](#{name}) | {_first(verbs[name])} |" for name in sorted(verbs)]
-    entries = [line for name in sorted(verbs) for line in _verb(name, verbs[name])]
-    return HEAD + "\n".join([*table, TAIL, *entries])
+    verbs = verbs_of(typer.main.get_command(app))
+    options = [_described(one) for verb in verbs.values() for one in _options(verb)]
+    shared = sorted({one for one in options if options.count(one) > 1})
+    lines = [line for name in sorted(verbs) for line in _verb(name, verbs[name], shared)]
+    groups: dict[str, list[str]] = {}
+    for name, (option, having) in shared_settings(verbs):
+        text = f"- `{name}`{': as above.' if _described(option) in options else _cell(option)}"
+        groups.setdefault(", ".join(having), []).append(text)
+    lines += ["## Options of several verbs\n", *shared, "\n## Settings\n"]
+    for group, texts in sorted(groups.items()):
+        lines += [f"{group}:\n", *texts, ""]
+    return HEAD + "\n".join(lines)
 
 
-def _first(verb: Any) -> str:
-    """The first paragraph of its help, for a cell of the table."""
-    return " ".join(verb.help.partition("\n\n")[0].split()).replace("|", "\\|")
+def _options(verb: Verb) -> list[Any]:
+    """The options that a verb shows."""
+    options = (one for one in verb.params if one.param_type_name == "option")
+    return [one for one in options if one.name not in (*OWN, "help")]
 
 
-def _verb(name: str, verb: Any) -> Iterator[str]:
-    shown = [p for p in verb.params if p.name not in LEFT_OUT and not getattr(p, "hidden", False)]
-    arguments = [p for p in shown if p.param_type_name == "argument"]
-    options = [p for p in shown if p.param_type_name == "option"]
-    usage = [p.name.upper() + ("..." if p.nargs != 1 else "") for p in arguments]
-    text, example = _split("\n\n".join(filter(None, (verb.help, verb.epilog))))
+def _flags(option: Any) -> str:
+    return f"`{'`, `'.join([*option.opts, *option.secondary_opts])}`"
+
+
+def _described(option: Any) -> str:
+    return f"- {_flags(option)}{_cell(option)}"
+
+
+def _verb(name: str, verb: Verb, shared: list[str]) -> Iterator[str]:
+    arguments = [one for one in verb.params if one.param_type_name == "argument"]
+    text, _, example = (verb.help or "").partition("Example: ")
     yield f"## {name}\n"
-    yield f"    streambits {' '.join([name, *usage])} [OPTIONS]\n"
-    yield f"{text}\n"
-    yield f"Example:\n\n    {example}\n"
-    yield "| | |\n|---|---|"
-    for param in arguments:
-        yield f"| `{param.name.upper()}` | {_cell(param)} |"
-    for param in options:
-        yield f"| `{'`, `'.join([*param.opts, *param.secondary_opts])}` | {_cell(param)} |"
+    for part in text.strip().split("\n\n"):
+        yield fill(" ".join(part.split()), WIDTH) + "\n"
+    yield f"    {example.strip()}\n"
+    yield from (f"- `{str(one.name).upper()}`: {described(one)}" for one in arguments)
+    options = {_described(one): _flags(one) for one in _options(verb)}
+    yield from (line for line in options if line not in shared)
+    if also := [flags for line, flags in options.items() if line in shared]:
+        yield f"- Also {', '.join(also)}."
     yield ""
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The description, and the command after 'Example:'."""
-    kept = [part for part in text.split("\n\n") if not part.startswith("Example:")]
-    found = [part for part in text.split("\n\n") if part.startswith("Example:")]
-    example = " ".join(found[0].split()).removeprefix("Example: ") if found else ""
-    return "\n\n".join(fill(" ".join(part.split()), WIDTH) for part in kept), example
-
-
-def _cell(param: Any) -> str:
-    """What an option is for, which values it takes, and its default."""
-    words = [" ".join((param.help or "").split()).replace("|", "\\|")]
-    if param.required and param.param_type_name == "option":
-        words.append("Required.")
-    default = getattr(param.default, "value", param.default)
-    plain = default is not None and not isinstance(default, bool) and default != ""
-    if plain and not callable(default) and getattr(param, "show_default", True):
-        words.append(f"Default: `{default}`.")
-    return " ".join(words)
+def _cell(option: Any) -> str:
+    """The default of an option, and what it is for."""
+    default = default_of(option)
+    shown = f" ({default})" if default not in ("", "false") else ""
+    return f"{shown}: {described(option)}" + (" Required." if option.required else "")
 
 
 if __name__ == "__main__":

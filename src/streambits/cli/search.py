@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from streambits._arrays import Ids, as_ids
-from streambits.cli import output
+from streambits.cli import options, output
 from streambits.cli.options import Format, column_names
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.errors import InputError, StorageError
@@ -50,7 +50,7 @@ def _candidates(text: str | None) -> str | int | None:
     if text is None or text == "all":
         return text
     if not text.isdecimal() or not int(text):
-        raise typer.BadParameter("it should be all, or a number of codes")
+        raise typer.BadParameter(f"{text!r} is not all, or a number of codes")
     return int(text)
 
 
@@ -59,93 +59,64 @@ def search_command(
         str, typer.Argument(help="A job's folder, codes (as for streambits index) or an index.")
     ],
     *,
-    query: Annotated[
-        str, typer.Option(help="Rows to search for: a file, a folder, or - for standard input.")
-    ],
-    k: Annotated[
-        int, typer.Option("-k", "--k", min=1, help="Number of codes to find for each query.")
-    ] = 10,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="A model, or the folder of a job. Default: the model that is recorded with the "
-            "codes, or in or beside WHERE."
-        ),
-    ] = None,
-    real: Annotated[
-        bool | None,
-        typer.Option(
-            "--real/--no-real",
-            show_default=False,
-            help="Whether to compare the queries' real values, which ranks better than to count "
-            "bits that differ. Default: yes, unless the codes are an index with tables.",
-        ),
-    ] = None,
+    query: Annotated[str, typer.Option(help="Rows to search for: file, folder, or -.")],
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Answers per query.")] = 10,
+    model: options.Model = None,
     candidates: Annotated[
         str | None,
         typer.Option(
             callback=_candidates,
-            help="Of codes with a refinement: how many of each epoch are ranked by what they "
-            "decode to, or all. Default: 300, or more where there are many codes.",
+            help="Codes per epoch to rank by what they decode to, or all. Default: 300 or more.",
         ),
     ] = None,
     metric: Annotated[
-        Metric | None,
-        typer.Option(
-            help="How codes with a refinement, or rows of --rerank, are ranked; distances are "
-            "those of pgvector. Default: as the model was learned."
-        ),
+        Metric | None, typer.Option(help="How to rank. Default: as the model was learned.")
+    ] = None,
+    rerank: Annotated[
+        str | None, typer.Option(help="The encoded rows: 10 k answers are ranked by them.")
     ] = None,
     exact: Annotated[
         str | None,
-        typer.Option(
-            help="The rows that were encoded: answers are then proven to be exact. For codes "
-            "that were learned with --certified."
-        ),
-    ] = None,
-    rerank: Annotated[
-        str | None,
-        typer.Option(help="The rows that were encoded, to rank 10 k candidates by true distance."),
+        typer.Option(help="The encoded rows: answers are proven (certified models)."),
     ] = None,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="Find all codes within so many bits, instead of k.")
+        int | None, typer.Option(min=0, help="Find all codes within so many bits instead.")
     ] = None,
     allow: Annotated[
         str | None, typer.Option(help="Ids to choose from: 1,2,3, or a file of them.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Names of the queries' columns, with commas between.")
+    columns: options.Columns = None,
+    ids: options.Ids = None,
+    real: Annotated[
+        bool | None,
+        typer.Option(
+            "--real/--no-real",
+            hidden=True,
+            help="Whether to rank by real values of queries. Default: yes, but for tables.",
+        ),
     ] = None,
-    ids: Annotated[str | None, typer.Option(help="Name of the queries' id column.")] = None,
     rerank_ids: Annotated[
-        str | None, typer.Option(help="Name of the id column in --rerank or --exact.")
+        str | None, typer.Option(hidden=True, help="Id column of the encoded rows.")
     ] = None,
     out_of_reach: Annotated[
         Reach,
         typer.Option(
-            help="What to do if more than half of the queries are so far from all landmarks that "
-            "the model cannot tell them apart: refuse, or accept."
+            hidden=True, help="If over half of the queries are out of reach: refuse, or accept."
         ),
     ] = Reach.refuse,
     format: Format = None,  # noqa: A002 - what users call it
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines, as without a terminal.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Find the nearest codes of each query.
+    """Find the nearest codes of each query, in all epochs.
 
-    Queries are encoded by the model, once for every epoch that the codes have. Codes with a
-    refinement are ranked by what they decode to, and distances are those from there. Of others,
-    with several epochs distances are estimates of Euclidean ones (of a model of --metric cosine
-    between rows of length one); with one they are sums of the real values whose bits differ, or
-    with --no-real numbers of bits. Without a terminal the output is JSON lines: {"query": 0,
-    "ids": [...], "distances": [...]}, with "reads" where answers are proven.
+    Without a terminal the output is JSON lines: {"query": 0, "ids": [...], "distances": [...]}.
+    Distances of codes with a refinement are those of decoded rows, of others estimates.
 
     Example: streambits search job/ --query queries.npy -k 10
     """
     if radius is not None and (real or rerank or allow or exact or candidates):
         raise typer.BadParameter(
-            "--radius goes without --real, --rerank, --exact, --candidates and --allow"
+            "--radius goes without --rerank, --exact, --candidates, --allow and the setting real"
         )
     if exact is not None and rerank is not None:
         raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
@@ -176,7 +147,7 @@ def _warn_of_retired(searcher: Searcher | WaitingRows) -> None:
     if searcher.retired and isinstance(coders, CoderSet):
         output.stderr().print(
             f"left out: {searcher.retired:,} codes of epochs before {coders.retired}, whose "
-            f"coders were retired (--keep-epochs); streambits reencode brings them to the newest "
+            f"coders were retired (keep_epochs); streambits reencode brings them to the newest "
             f"epoch",
             soft_wrap=True,
         )

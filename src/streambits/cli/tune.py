@@ -21,8 +21,8 @@ from streambits.model.codes import MOST_BITS
 from streambits.model.quantiser import MOST_BYTES
 from streambits.tune import ANSWERS, CANDIDATES, Tuned, code_size, tune
 
-SHOWN = 10  # trials in the table
-VERBS = ("learn", "online")  # that have these settings
+TABLE_TRIALS = 10
+LEARN_FLAGS = ("columns", "ids", "bits", "method", "refine", "metric")  # the others: --set
 
 
 class Target(StrEnum):
@@ -37,65 +37,41 @@ def tune_command(
     *,
     bits: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_BITS, help="Length of codes of sign bits alone. Default: 64."),
+        typer.Option(min=1, max=MOST_BITS, help="Length of codes of sign bits. Default: 64."),
     ] = None,
     n_bytes: Annotated[
         int | None,
         typer.Option(
-            "--bytes",
-            min=2,
-            max=MOST_BYTES,
-            help="In place of --bits: bytes per row for sign bits and a refinement together.",
+            "--bytes", min=2, max=MOST_BYTES, help="Instead: bytes of sign bits and refinement."
         ),
     ] = None,
     target: Annotated[
         Target | None,
-        typer.Option(
-            help="The score, from 0 to 1, on rows that were not learned. map, the default with "
-            "--bits: mean average precision of the ranking of all rows, where the near ones are "
-            "right. recall with --bits: the share of queries whose nearest row is among the first "
-            "12 of those ranked; with --bytes, its default: the share of the ten nearest rows "
-            "that are the first ten answers. -1: a method has no codes of this length."
-        ),
+        typer.Option(help="Score: map (default with --bits), or recall (with --bytes)."),
     ] = None,
     scan: Annotated[
-        bool,
-        typer.Option(
-            "--scan",
-            help="With --bytes: allow codes without sign bits, which are better for their bytes, "
-            "but every search reads all of them.",
-        ),
+        bool, typer.Option("--scan", help="With --bytes: allow codes without sign bits.")
     ] = False,
     candidates: Annotated[
         int,
-        typer.Option(
-            min=ANSWERS,
-            help="With --bytes: largest number of candidates of a search for ten answers.",
-        ),
+        typer.Option(min=ANSWERS, hidden=True, help="With --bytes: candidates at most."),
     ] = CANDIDATES,
-    seconds: Annotated[
-        float, typer.Option(min=0.1, help="Number of seconds in which new settings are tried.")
-    ] = 60.0,
-    n_landmarks: Annotated[int, typer.Option(min=2, help="Largest number of landmarks.")] = 500,
-    sample: Annotated[int, typer.Option(min=200, help="Number of rows to measure on.")] = 5000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to try settings.")] = 60.0,
+    n_landmarks: Annotated[int, typer.Option(min=2, hidden=True, help="Landmarks at most.")] = 500,
+    sample: Annotated[int, typer.Option(min=200, hidden=True, help="Rows to measure on.")] = 5000,
     seed: Seed = 0,
     columns: Columns = None,
     ids: Ids = None,
     format: Format = None,  # noqa: A002 - what users call it
     out: Annotated[
-        Path | None,
-        typer.Option(help="A new TOML file for the choice, which --settings of learn reads."),
+        Path | None, typer.Option(help="New TOML file of the choice, for --config of learn.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
-    With --bytes it also chooses how many bytes of a code are sign bits, by which a search finds
-    candidates, and how many are a refinement, by which it ranks them.
-
-    Prints what was tried, and the command that learns with the choice; `online` has the same
-    options, and both read the file of --out by --settings. Scores compare settings on this sample;
-    what codes find among your rows, and whether they are long enough, streambits evaluate says.
+    With --bytes it also chooses how many bytes are sign bits, and how many a refinement. Prints
+    what was tried, and the command that learns with the choice.
 
     Example: streambits tune embeddings/ --bytes 16 --out tuned.toml
     """
@@ -117,17 +93,17 @@ def tune_command(
             seed=seed,
         )
     best = _settings(tuned.settings)
-    line = command_line(rows, {"columns": columns, "ids": ids, "format": format}, best)
+    line = command_line(rows, {"columns": columns, "ids": ids}, {"format": format, **best})
     if as_json:
-        found = {"settings": best, "candidates": tuned.candidates, "command": line}
-        typer.echo(json.dumps(found | {"trials": _trials(tuned)}))
+        facts = {"settings": best, "candidates": tuned.candidates, "command": line}
+        typer.echo(json.dumps(facts | {"trials": _trials(tuned)}))
     else:
         output.stdout().print(_table(tuned))
         text = f"best: {tuned.settings}{_advice(tuned)}\n\n{line}"
         output.stdout().print(text, soft_wrap=True, markup=False)
-    if out is not None:  # last: what was found is printed, whatever the disk says
+    if out is not None:  # last: what was measured is printed, whatever the disk says
         write(out, best)
-        written = f"{out}: the same, for --settings of learn and online"
+        written = f"{out}: the same, for --config of learn and online"
         console.print(written, soft_wrap=True, markup=False)
 
 
@@ -150,12 +126,12 @@ def _table(tuned: Tuned) -> Table:
     """The best trials; the choice in bold."""
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
     tried = "1 setting" if len(best) == 1 else f"{len(best)} settings"
-    shown = Table("score", "seconds", "code", "settings", title=f"{tried} tried")
-    for trial in best[:SHOWN]:
-        bold = "[bold]" if trial.settings == tuned.settings else ""
+    table = Table("score", "seconds", "code", "settings", title=f"{tried} tried")
+    for trial in best[:TABLE_TRIALS]:
+        bold = "bold" if trial.settings == tuned.settings else None
         cells = (f"{trial.score:.4f}", f"{trial.seconds:.2f}", code_size(trial.settings))
-        shown.add_row(*(f"{bold}{text}" for text in (*cells, trial.settings)))
-    return shown
+        table.add_row(*cells, str(trial.settings), style=bold)
+    return table
 
 
 def _trials(tuned: Tuned) -> list[dict[str, Any]]:
@@ -172,42 +148,28 @@ def _trials(tuned: Tuned) -> list[dict[str, Any]]:
 
 
 def toml(settings: Mapping[str, Any]) -> str:
-    """Settings as a table for each verb that learns.
+    """Settings as lines of a file.
 
     >>> print(toml({"method": "linear", "whitening": 0.5}))
-    [learn]
-    method = "linear"
-    whitening = 0.5
-    <BLANKLINE>
-    [online]
     method = "linear"
     whitening = 0.5
     <BLANKLINE>
     """
-    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
-    return "\n".join(f"[{verb}]\n{lines}" for verb in VERBS)
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
 
 
 def command_line(rows: str, reading: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The line to type: the same rows, read as they were, and the settings.
 
-    >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "epsilon": 4.0})
-    "streambits learn 'a b.csv' --ids key --bits 8 --epsilon 4 --out model/"
-    >>> command_line("a.csv", {}, {"refine": 8, "certified": True})
-    'streambits learn a.csv --refine 8 --certified --out model/'
+    >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "certified": True})
+    "streambits learn 'a b.csv' --ids key --bits 8 --set certified=true --out model/"
     """
-    read = {name: value for name, value in reading.items() if value is not None}
-    options = {**read, **settings, "out": "model/"}
-    words = [word for name, value in options.items() for word in _option(name, value)]
-    return shlex.join(["streambits", "learn", rows, *words])
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """The words of an option; one that is true or false is a flag."""
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}", f"{value:g}" if isinstance(value, float) else str(value)]
+    words = []
+    for name, value in {**reading, **settings}.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if value is not None:
+            words += [f"--{name}", text] if name in LEARN_FLAGS else ["--set", f"{name}={text}"]
+    return shlex.join(["streambits", "learn", rows, *words, "--out", "model/"])
 
 
 def check_new(path: Path) -> None:
@@ -219,6 +181,6 @@ def check_new(path: Path) -> None:
 
 
 def write(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write a file that --settings reads, whole or not at all."""
+    """Write a file that --config reads, whole or not at all."""
     with replacing(path) as file:
         file.write(seal_text(toml(settings)).encode())

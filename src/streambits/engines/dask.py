@@ -1,4 +1,4 @@
-"""Dask distributed as an engine: functions that take the client first and return plain objects.
+"""Dask: learn, encode and search on a cluster; functions that take the client first.
 
 Workers read their own partitions and write their own files. What travels is small: the model to
 every worker once, and the shard of a partition, of fixed size, from one worker to the next where
@@ -17,18 +17,36 @@ from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
 
+import numpy as np
+from numpy.typing import NDArray
+
 import streambits
-from streambits.engines import job, run
-from streambits.engines.partitions import ArrayPartition, Partition, partition_files
-from streambits.engines.parts import Part, code_files
-from streambits.engines.run import OnDone, merge_bytes, silent
-from streambits.engines.shards import merge_order
+from streambits._arrays import as_count
+from streambits._files import make_folder
+from streambits.engines.partitions import (
+    ArrayPartition,
+    Partition,
+    partition_errors,
+    partition_files,
+    sample_partition,
+)
+from streambits.engines.shards import (
+    Part,
+    encode_partition,
+    finished,
+    learn_partition,
+    merge_hits,
+    merge_order,
+    part_file,
+    search_shard,
+)
 from streambits.errors import InputError, MissingExtraError, StorageError, UnreachableError
-from streambits.evaluation.result import Evaluation
 from streambits.index import Hits
+from streambits.jobs.folder import JobFolder
 from streambits.methods.settings import Settings
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
+from streambits.storage import digest, from_bytes, save, to_bytes
 
 try:
     import dask
@@ -46,23 +64,9 @@ LOST = (CommClosedError, CancelledError, TimeoutError, OSError, CLOSED)
 VERSION = "__import__('streambits').__version__"
 
 
-class DaskEngine:
-    """The workers of a Dask cluster.
+class _Cluster:
+    """The workers of a client, and how work is given to them.
 
-    Parameters
-    ----------
-    client : distributed.Client
-
-    Raises
-    ------
-    UnreachableError
-        If there is no worker, or the scheduler does not answer; also later, if all workers are gone
-        and none comes for a minute.
-    InputError
-        If a worker has not this version of streambits; the message names it.
-
-    Notes
-    -----
     A worker holds the model, and per thread a partition's batch and shard, and shards that wait to
     be merged, about log2(n) for n partitions: merges go before partitions.
     """
@@ -78,37 +82,27 @@ class DaskEngine:
         with self._errors():
             self._check_workers()
 
-    def map(
-        self, work: Callable[[Any, Any], Any], items: Sequence[Any], shared: Any, on_done: OnDone
-    ) -> list[Any]:
-        """What `work` makes of each item, in their order."""
+    def map(self, work: Callable[[Any, Any], Any], items: Sequence[Any], shared: Any) -> list[Any]:
+        """What `work` makes of `shared`, which travels once, and each item, in their order."""
         with self._errors(items), self._started(work, items, shared) as (futures, _):
             found: dict[int, Any] = {}
             places = {future.key: number for number, future in enumerate(futures)}
             for future in self._completed(futures):
                 found[places[future.key]] = future.result()
-                on_done("", len(found), len(items))
         return [found[number] for number in range(len(items))]
 
-    def reduce(
-        self, work: Callable[[Any, Any], bytes], items: Sequence[Any], shared: Any, on_done: OnDone
-    ) -> bytes:
+    def reduce(self, work: Callable[[Any, Any], bytes], items: Sequence[Any], shared: Any) -> bytes:
         """What `work` makes of all items, merged on the workers in the order of `merge_order`."""
         with self._errors(items), self._started(work, items, shared) as (futures, held):
             nodes, name = dict(enumerate(futures)), f"streambits-merge-{uuid4().hex}"
             for left, right, stop in merge_order(len(items)):
-                nodes[left] = self._client.submit(
-                    merge_bytes,
-                    nodes[left],
-                    nodes.pop(right),
-                    key=(name, left, stop),
-                    priority=SOON,
-                )
+                key = (name, left, stop)
+                both = nodes[left], nodes.pop(right)
+                nodes[left] = self._client.submit(_merged, *both, key=key, priority=SOON)
                 held.add(nodes[left])
             whole = nodes.pop(0)
-            for done, future in enumerate(self._completed(futures)):
+            for future in self._completed(futures):
                 future.result() if future.status != "finished" else None  # raises what it raised
-                on_done("", done + 1, len(items))
             (last,) = self._completed([whole])
             result: bytes = last.result()
             return result
@@ -122,7 +116,7 @@ class DaskEngine:
         That is released, not cancelled: a scheduler drops a client that cancels a task on which one
         depends that nobody holds, as merges in between are.
         """
-        name = f"streambits-{_name(work)}-{uuid4().hex}"
+        name = f"streambits-{work.__name__.strip('_')}-{uuid4().hex}"
         # A task, not data that is scattered: if all that hold it die, it is computed again.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
             key = f"{name}-model"
@@ -164,37 +158,20 @@ class DaskEngine:
                 since = time.monotonic()
 
     def _check_workers(self) -> None:
-        """All workers, and the scheduler, which reads tasks, must have this version."""
+        """All workers must have this version."""
         self._client.wait_for_workers(1, timeout=WAIT)
-        self._check_version(f"the scheduler {self.address}", self._on_scheduler())
-        found = self._client.run(eval, VERSION, on_error="return")
+        ours, found = streambits.__version__, self._client.run(eval, VERSION, on_error="return")
         for address, version in sorted(found.items()):
-            if not isinstance(version, OSError):  # it has died meanwhile, and others go on
-                self._check_version(f"the worker {address}", version)
-
-    def _on_scheduler(self) -> Any:
-        try:
-            return self._client.run_on_scheduler(eval, VERSION)
-        except ImportError as error:
-            return error
-
-    @staticmethod
-    def _check_version(who: str, version: Any) -> None:
-        ours = streambits.__version__
-        if isinstance(version, BaseException):
-            raise InputError(
-                f"{who} cannot import streambits ({version}): install streambits {ours} there"
-            )
-        if version != ours:
-            raise InputError(
-                f"{who} has streambits {version}, and this process {ours}: install the same "
-                f"version everywhere"
-            )
+            if version != ours and not isinstance(version, OSError):  # else it has just died
+                raise InputError(
+                    f"the worker {address} has streambits {version}, and this process {ours}: "
+                    f"install the same version everywhere"
+                )
 
     @contextmanager
     def _errors(self, items: Sequence[Any] = ()) -> Iterator[None]:
         """What a cluster raises, as errors that name the partition, the worker or the address."""
-        kept = "what is finished is kept, so the same command goes on from there"
+        kept = "call it again; what was encoded is kept"
         try:
             yield
         except KilledWorker as error:
@@ -228,11 +205,6 @@ def _item(key: Any, items: Sequence[Any]) -> str:
     return "a task of the cluster"
 
 
-def _name(work: Any) -> str:
-    inner = work.func if isinstance(work, partial) else work
-    return str(getattr(inner, "__name__", "work")).removesuffix("_task")
-
-
 def _itself(shared: Any) -> Any:
     return shared
 
@@ -242,83 +214,27 @@ def _with_rows(work: Any, shared: Any, partition: ArrayPartition, rows: Any) -> 
     return work(shared, replace(partition, rows=rows))
 
 
-def connect(address: str, *, timeout: float = 10.0) -> distributed.Client:
-    """Connect to the scheduler of a cluster.
-
-    Parameters
-    ----------
-    address : str
-        Such as tcp://host:8786.
-    timeout : float, default 10
-        Seconds to wait for an answer.
-
-    Returns
-    -------
-    distributed.Client
-        To be closed; it is a context.
-
-    Raises
-    ------
-    UnreachableError
-        If no scheduler answers there.
-    """
-    try:
-        return distributed.Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
-        raise UnreachableError(
-            f"no Dask scheduler answers at {address} ({error}): start one with 'dask scheduler', "
-            f"or check the address"
-        ) from error
-
-
-@contextmanager
-def local_cluster(workers: int) -> Iterator[distributed.Client]:
-    """Run a cluster of worker processes on this machine, on the loopback device.
-
-    Parameters
-    ----------
-    workers : int
-        Processes, of one thread each: together they occupy as many processors.
-
-    Yields
-    ------
-    distributed.Client
-    """
-    with (
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 def partitions_of(
     source: Any,
     *,
     columns: str | Sequence[str] | None = None,
     ids: str | None = None,
     format: str | None = None,  # noqa: A002 - what users call it
-    groups: int | None = None,
 ) -> list[Any]:
     """List the partitions of a source.
 
     Parameters
     ----------
     source
-        Files, folders and globs that all workers see; a dask array of two dimensions, a dask data
-        frame; or a sequence of partitions.
-    columns, ids, format, groups
-        As for `partition_files`; of a data frame `columns` and `ids` name columns.
+        Files, folders and globs that all workers see; a dask array of two dimensions, or a dask
+        data frame.
+    columns, ids, format
+        As for `open_source`; of a data frame `columns` and `ids` name columns.
 
     Returns
     -------
     list of Partition
+        A file is one; of an array or a data frame a block.
     """
     if isinstance(source, str | Path):
         source = [source]
@@ -326,9 +242,7 @@ def partitions_of(
         return _delayed(source, columns, ids)
     listed = list(source) if isinstance(source, Sequence) else []
     if listed and all(isinstance(one, str | Path) for one in listed):
-        return list(partition_files(listed, columns=columns, ids=ids, format=format, groups=groups))
-    if listed and all(hasattr(one, "batches") and hasattr(one, "number") for one in listed):
-        return listed
+        return list(partition_files(listed, columns=columns, ids=ids, format=format))
     raise InputError(
         f"source is a {type(source).__name__}: pass files, a dask array or a dask data frame; rows "
         f"that are in this process do not need a cluster"
@@ -351,14 +265,37 @@ def _delayed(source: Any, columns: Any, ids: str | None) -> list[Any]:
     return [make(number, rows) for number, rows in enumerate(blocks)]
 
 
+def sample(
+    client: distributed.Client, source: Any, size: int, *, seed: int = 0, **options: Any
+) -> NDArray[Any]:
+    """Draw a uniform sample of all rows, whatever the order of the partitions, in one pass.
+
+    Parameters
+    ----------
+    client, source, **options
+        As for `learn`.
+    size : int
+    seed : int, default 0
+
+    Returns
+    -------
+    array of shape (at most size, d)
+        The same for any number of workers; such as for `streambits.evaluate(model, rows)`.
+    """
+    found = _drawn(_Cluster(client), partitions_of(source, **options), size, seed)
+    return np.asarray(found)
+
+
+def _drawn(cluster: _Cluster, partitions: Sequence[Partition], size: int, seed: int) -> Any:
+    return from_bytes(cluster.reduce(_sample, partitions, (as_count(size, "size"), seed))).rows
+
+
+def _sample(how: tuple[int, int], partition: Partition) -> bytes:
+    return to_bytes(sample_partition(partition, *how))
+
+
 def learn(
-    client: distributed.Client,
-    source: Any,
-    learner: Learner | Settings,
-    *,
-    folder: str | Path | None = None,
-    on_done: OnDone = silent,
-    **options: Any,
+    client: distributed.Client, source: Any, learner: Learner | Settings, **options: Any
 ) -> Learner:
     """Learn a data set on a cluster.
 
@@ -372,13 +309,8 @@ def learn(
         What to begin with; a learner stays as it is, and what it has learned is in the result.
         With settings, landmarks are a uniform sample of all rows, for which the data are read once
         more.
-    folder : path, optional
-        A job's folder that all workers see: it gets model.safetensors, and if the call is repeated
-        after a failure, what was finished is not learned again.
-    on_done : callable, optional
-        Called as (what, done, count), such as ("learned", 3, 16).
     **options
-        columns, ids, format, groups: of `partitions_of`.
+        columns, ids, format: of `partitions_of`.
 
     Returns
     -------
@@ -390,7 +322,7 @@ def learn(
     InputError, StorageError
         If a partition cannot be used, which the message names, or a worker has another version.
     UnreachableError
-        If the cluster goes away.
+        If there is no worker, the scheduler does not answer, or the cluster goes away.
 
     Examples
     --------
@@ -401,58 +333,85 @@ def learn(
     >>> learner.seen
     4000
     """
-    engine, partitions = DaskEngine(client), partitions_of(source, **options)
-    if folder is None:
-        return run.learn(engine, partitions, learner, on_done=on_done).learner
-    plan = job.EngineJob(partitions, Path(folder), _source(source, options))
-    return job.learn(engine, plan, learner, on_done=on_done).learner
+    cluster, partitions = _Cluster(client), partitions_of(source, **options)
+    if isinstance(learner, Settings):
+        settings, size = learner.checked(), learner.gathered
+        learner = settings.learner([_drawn(cluster, partitions, size, settings.seed)])
+    whole = from_bytes(cluster.reduce(_learn, partitions, to_bytes(learner.shard())))
+    return finished(learner, whole)
+
+
+def _learn(learner: bytes, partition: Partition) -> bytes:
+    return to_bytes(learn_partition(from_bytes(learner), partition))
+
+
+def _merged(left: bytes, right: bytes) -> bytes:
+    """What comes in stays as it is, so a task may be repeated."""
+    return to_bytes(from_bytes(left).merge(from_bytes(right)))
 
 
 def encode(
-    client: distributed.Client,
-    coder: Coder,
-    source: Any,
-    folder: str | Path,
-    *,
-    on_done: OnDone = silent,
-    **options: Any,
+    client: distributed.Client, coder: Coder, source: Any, folder: str | Path, **options: Any
 ) -> list[Part]:
     """Encode a data set on a cluster: workers write Parquet files to a folder.
 
     Parameters
     ----------
-    client, source, on_done, **options
-        As for `learn`.
+    client, source, **options
+        As for `learn`. Where rows are counted, their ids go through all partitions, as one reader
+        would count them; partitions of texts are read once more for that.
     coder : Coder
     folder : path
-        A job's folder that all workers see. It gets codes/part-000000.parquet and so on, one for
-        each partition, and the coder, so that `streambits.open` searches it. If the call is
-        repeated, finished parts are kept.
+        A folder that all workers see. It gets codes/part-000000.parquet and so on, one for each
+        partition, and the coder, so that `streambits.open` searches it. If the call is repeated,
+        files are kept that the same coder made of the same version of a file of rows.
 
     Returns
     -------
     list of Part
-        Number, name, rows and bytes of each.
+        Number, name and rows of each.
     """
-    engine, partitions = DaskEngine(client), partitions_of(source, **options)
-    plan = job.EngineJob(partitions, Path(folder), _source(source, options))
-    return job.encode(engine, plan, coder, on_done=on_done)
+    cluster, partitions = _Cluster(client), partitions_of(source, **options)
+    made_by = digest(to_bytes(coder))
+    job = {"verb": "encode", "settings": {"model": made_by}, "sink": "codes"}
+    with JobFolder(Path(folder).absolute(), job) as place:
+        save(coder, place.coders_file)
+        make_folder(place.codes)
+        if not all(one.ids for one in partitions):
+            counts = cluster.map(_count, partitions, None)
+            firsts = np.cumsum([0, *counts]).tolist()
+            pairs = zip(partitions, firsts, strict=False)
+            partitions = [replace(one, first=first) for one, first in pairs]
+        shared = to_bytes(coder), str(place.codes), made_by
+        parts: list[Part] = cluster.map(_encode, partitions, shared)
+        current = {part_file(place.codes, part.number) for part in parts}
+        for path in set(place.codes.iterdir()) - current:
+            path.unlink()  # of a partition that is gone, or a worker that was killed
+    return parts
+
+
+def _count(_: None, partition: Partition) -> int:
+    with partition_errors(partition):
+        return partition.count()
+
+
+def _encode(shared: tuple[bytes, str, str], partition: Partition) -> Part:
+    coder, folder, made_by = shared
+    return encode_partition(from_bytes(coder), partition, folder, made_by)
 
 
 def search(
     client: distributed.Client,
-    shards: str | Path | Sequence[Any],
+    shards: str | Path | Sequence[str | Path],
     queries: Any,
     k: int = 10,
-    *,
-    on_done: OnDone = silent,
     **options: Any,
 ) -> Hits:
     """Search codes in many files, as one index of all of them would answer.
 
     Parameters
     ----------
-    client, on_done
+    client
         As for `learn`.
     shards : path, or sequence of paths
         A folder of codes or of a job, whose Parquet files are the shards; or files and folders
@@ -466,45 +425,18 @@ def search(
     -------
     Hits
     """
-    return run.search(
-        DaskEngine(client), code_files(shards), queries, k, on_done=on_done, **options
-    )
+    if isinstance(shards, str | Path):
+        path = JobFolder(shards).codes if JobFolder(shards).codes.is_dir() else Path(shards)
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise StorageError(f"{path} has no Parquet files of codes")
+    else:
+        files = [Path(shard) for shard in shards]
+    named = [str(file.absolute()) for file in files]
+    asked = queries, as_count(k, "k"), options
+    return merge_hits(_Cluster(client).map(_search, named, asked), k)
 
 
-def evaluate(
-    client: distributed.Client,
-    model: Any,
-    source: Any,
-    *,
-    on_done: OnDone = silent,
-    columns: str | Sequence[str] | None = None,
-    format: str | None = None,  # noqa: A002 - what users call it
-    groups: int | None = None,
-    **options: Any,
-) -> Evaluation:
-    """Measure how well a model's codes find neighbours, on a sample that workers draw.
-
-    Parameters
-    ----------
-    client, source, on_done, columns, format, groups
-        As for `learn`.
-    model, **options
-        As for `streambits.evaluate`: sample, queries, k, lengths, bytes, target and seed.
-
-    Returns
-    -------
-    Evaluation
-    """
-    partitions: Sequence[Partition] = partitions_of(
-        source, columns=columns, format=format, groups=groups
-    )
-    engine = DaskEngine(client)
-    return run.evaluate_sample(engine, model, partitions, on_done=on_done, **options)
-
-
-def _source(source: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """What a folder records of a source, to recognise it when the job goes on."""
-    listed = [source] if isinstance(source, str | Path) else source
-    named = isinstance(listed, Sequence) and all(isinstance(one, str | Path) for one in listed)
-    files = [[str(one)] for one in listed] if named else []
-    return {"files": files or [[type(source).__name__]], **options}
+def _search(asked: tuple[Any, int, dict[str, Any]], path: str) -> Hits:
+    queries, k, options = asked
+    return search_shard(path, queries, k, **options)

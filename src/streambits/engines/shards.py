@@ -1,25 +1,35 @@
-"""Shards: what is learned from a partition, and the tree in which shards become one learner.
+"""Shards: what workers do with a partition, and how what they made becomes one.
 
-Merging rounds, so its order matters to the last bits. It is fixed: neighbours by the number of
-their partition, then neighbours of those, whatever arrives first and however often. The same
-partitions then give the same bits on any engine and with any number of workers.
+Merging learners rounds, so its order matters to the last bits. It is fixed: neighbours by the
+number of their partition, then neighbours of those, whatever arrives first and however often. The
+same partitions then give the same bits on any engine and with any number of workers.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from streambits._arrays import to_numpy
+from streambits._arrays import CheckedRows, to_numpy
 from streambits.engines.partitions import Partition, good, partition_errors
-from streambits.errors import InputError, MergeError
+from streambits.errors import InputError, MergeError, StorageError
 from streambits.features import GaussianAffinity
-from streambits.model.coder import REACH
+from streambits.index import Hits
+from streambits.index.hits import merge_nearest
+from streambits.index.keys import Keys
+from streambits.io.codes import open_codes
+from streambits.io.codes.parquet import made_from, part_facts, write_codes
+from streambits.model.batches import CodeBatch
+from streambits.model.coder import REACH, Coder, warn_of_reach
+from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.storage import register
 
 EXAMINED = 1024  # rows of a shard's sample that are compared to the landmarks
+ROWS = 65536  # codes of a row group, at least
 
 
 class Report(NamedTuple):
@@ -151,9 +161,6 @@ class _Monoid(Protocol):
     def merge(self, other: Any, /) -> Any: ...
 
 
-M = TypeVar("M", bound=_Monoid)
-
-
 class Merge(NamedTuple):
     """A node of the tree: `left` and `right` become `left`, which covers up to `stop`.
 
@@ -264,7 +271,7 @@ class MergeTree:
 
 
 def finished(learner: Learner, whole: Shard) -> Learner:
-    """What a coordinator returns: the learner it began with, and all that the shards learned.
+    """Return the learner that the shards began from, with all that they learned.
 
     Parameters
     ----------
@@ -276,9 +283,160 @@ def finished(learner: Learner, whole: Shard) -> Learner:
     Returns
     -------
     Learner
-        With the epoch and the monitor of `learner`: it can go on as a stream.
+        With the epoch and the monitor of `learner`: it can go on as a stream. Warns of rows that no
+        landmark reaches, which workers reported.
     """
+    far = round(sum(one.out_of_reach * one.rows for one in whole.reports.values()))
+    warn_of_reach(far, whole.learner.seen, "learned")
     state = learner.state()
     # Without its monitor, which would judge the stream by the few rows that wait in the shards.
     both = Learner.from_state(state | {"monitor": None}).merge(whole.learner)
     return Learner.from_state(both.state() | {"monitor": state["monitor"]})
+
+
+class Part(NamedTuple):
+    """The codes of a partition, in a file.
+
+    Attributes
+    ----------
+    number : int
+    name : str
+        Of the partition.
+    rows : int
+    kept : bool
+        Whether the file was there already.
+    """
+
+    number: int
+    name: str
+    rows: int
+    kept: bool = False
+
+
+def part_file(folder: str | Path, number: int) -> Path:
+    """Return where the codes of a partition lie."""
+    return Path(folder) / f"part-{number:06d}.parquet"
+
+
+def encode_partition(
+    coder: Coder, partition: Partition, folder: str | Path, made_by: str = ""
+) -> Part:
+    """Encode a partition into a Parquet file, unless that is there already.
+
+    Parameters
+    ----------
+    coder : Coder
+    partition : Partition
+    folder : path
+        Of the part files; it must be there.
+    made_by : str, default ""
+        Digest of the coder, which the footer of the file names beside the version of the
+        partition. A file that names both is kept.
+
+    Returns
+    -------
+    Part
+
+    Raises
+    ------
+    InputError, StorageError
+        If the partition cannot be read or encoded, or the folder is not there; the message names
+        the partition.
+    """
+    with partition_errors(partition):
+        if not Path(folder).is_dir():
+            raise StorageError(
+                f"{folder} is not there for this worker: the folder must be on a disk that all "
+                f"workers and this process share"
+            )
+        path, version = part_file(folder, partition.number), partition.version()
+        made = json.dumps([made_by, version])
+        if version is not None and made_from(path) == made:
+            return Part(partition.number, partition.name, part_facts(path).rows, kept=True)
+        rows = 0
+
+        def encoded() -> Iterator[CodeBatch]:
+            nonlocal rows
+            for batch in good(partition):
+                check_width(int(batch.rows.shape[1]), coder.features.inputs)
+                rows += len(batch.ids)
+                yield CodeBatch(batch.ids, coder.encode(CheckedRows(batch.rows), warn=False))
+
+        codes = _joined(encoded())
+        write_codes(codes, coder.bits, path, refine=coder.refine, made_from=made)
+        return Part(partition.number, partition.name, rows)
+
+
+def _joined(batches: Iterable[CodeBatch]) -> Iterator[CodeBatch]:
+    """The same codes, at least `ROWS` at a time."""
+    waiting: list[CodeBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(one.ids) for one in waiting) >= ROWS:
+            yield _concatenated(waiting)
+            waiting = []
+    if waiting:
+        yield _concatenated(waiting)
+
+
+def _concatenated(batches: Sequence[CodeBatch]) -> CodeBatch:
+    ids, codes = zip(*batches, strict=True)
+    return CodeBatch(np.concatenate(ids), Codes.concat(codes))
+
+
+def search_shard(path: str | Path, queries: Any, k: int, **options: Any) -> Hits:
+    """Search the codes of a file or folder, as `HammingIndex.search` does.
+
+    Raises
+    ------
+    StorageError
+        If a file has tombstones: they are of ids in other files, too.
+    """
+    if Path(path).suffix == ".parquet" and part_facts(Path(path)).tombstones:
+        raise StorageError(
+            f"{path} has tombstones, which have an order: search its folder as a whole, or "
+            f"encode it again"
+        )
+    return open_codes(path).index().search(queries, k, **options)
+
+
+def merge_hits(found: Sequence[Hits], k: int) -> Hits:
+    """Return the k nearest over shards that have no id in common, as one index of all would.
+
+    Parameters
+    ----------
+    found : sequence of Hits
+        Of the same queries, one for each shard, in any order.
+    k : int
+
+    Returns
+    -------
+    Hits
+        Equal distances in the order of ids, for texts of their hashes, as an index has them.
+
+    Raises
+    ------
+    InputError
+        If there are none, or an id is found twice for a query.
+    """
+    if not found:
+        raise InputError("there are no shards to search: name some")
+    some = [hits for hits in found if hits.ids.shape[1]] or [found[0]]
+    ids = np.concatenate([hits.ids for hits in some], axis=1)
+    if ids.dtype.kind == "T":
+        distances = np.concatenate([hits.distances for hits in some], axis=1)
+        numbers = Keys.of(ids.ravel()).numbers.reshape(ids.shape)
+        order = np.lexsort((numbers, distances))[:, :k]
+        near = (np.take_along_axis(part, order, 1) for part in (ids, distances))
+        merged = Hits(*near)
+    else:
+        merged = merge_nearest(some, k)
+    ordered = np.sort(merged.ids, axis=1)
+    twice = ordered[:, 1:] == ordered[:, :-1]
+    if twice.any():
+        query, place = np.argwhere(twice)[0]
+        raise InputError(
+            f"the id {ordered[query, place]} is in two shards: every id may be in one of them"
+        )
+    reads = [hits.reads for hits in found if hits.reads is not None]
+    return replace(merged, reads=np.sum(reads, axis=0)) if len(reads) == len(found) else merged

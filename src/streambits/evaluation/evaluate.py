@@ -28,16 +28,19 @@ from streambits.evaluation.result import (
     PLAIN,
     PRODUCT,
     REFINED,
+    Affinities,
     BytesScore,
     Evaluation,
     LengthScore,
 )
 from streambits.evaluation.truth import true_neighbours
+from streambits.features import GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.methods.linear import product
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes, as_bits
 from streambits.model.learner import Learner
+from streambits.model.metric import compared
 from streambits.model.quantiser import MOST_BYTES
 from streambits.sketches import FrequentDirections, Sketch
 
@@ -49,6 +52,8 @@ QUERIES, ROWS = 1000, 20_000
 FIRST = 500  # rows from which a learner of product codes is built
 HELD_OUT = 5  # rows per query that is held out, at least
 BLOCK = 64  # queries ranked at a time
+AFFINITY_ROWS = 4000  # rows whose affinities to the landmarks are looked at
+ALONE = 0.01  # sum of squared affinities below which a row has no landmark near it
 
 
 def evaluate(
@@ -149,6 +154,7 @@ def evaluate(
         others = sorted([*others, own], key=lambda one: one.bits)
     codes = coder.encode(here)
     itself = _itself(coder, own, task)
+    near = _affinities(coder, here)
     return Evaluation(
         model=own,
         lengths=tuple(others),
@@ -161,6 +167,7 @@ def evaluate(
         balance=bit_balance(codes),
         correlation=bit_correlation(codes),
         itself=itself,
+        affinities=near,
         sizes=(*_plain(own, others, k), *_sized(learner, itself, sizes, task, on_code)),
     )
 
@@ -216,6 +223,17 @@ class _Task(NamedTuple):
         return np.concatenate(
             [average_precision(some, self.near[which], levels) for which, some in parts]
         )
+
+
+def _affinities(coder: Coder, rows: NDArray[Any]) -> Affinities | None:
+    """What the bandwidth of a kernel means for the rows; nothing of other features."""
+    features = coder.features
+    if not isinstance(features, GaussianAffinity):
+        return None
+    w = double(to_numpy(features(compared(rows[:AFFINITY_ROWS], coder.metric))))
+    squares = np.vecdot(w, w)
+    alone = float((squares < ALONE).mean())
+    return Affinities(features.bandwidth, alone, float(squares.mean() / w.shape[1]))
 
 
 def _index(codes: Codes) -> HammingIndex:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from streambits.evaluation.bits import BitUse
 PLAIN, REFINED, PRODUCT = "plain", "refined", "product"
 KIND_NAMES = {PLAIN: "sign bits", REFINED: "refined", PRODUCT: "product codes"}
 MORE = 0.005  # recall by which codes must be better for advice to name them
+MOST_ALONE = 0.5  # share of rows without a landmark near, above which a bandwidth is too small
+ALL_NEAR = 0.5  # mean squared affinity above which a bandwidth is too large
 USUAL = 10  # candidates per answer that advice prefers: 100 for 10 answers
 
 
@@ -78,6 +80,39 @@ class BytesScore:
         return " + ".join(signs + more)
 
 
+class Affinities(NamedTuple):
+    """Affinities of rows to the landmarks of a kernel.
+
+    Attributes
+    ----------
+    bandwidth : float
+        The denominator b in exp(-distance^2 / b).
+    alone : float
+        Share of rows without a landmark near.
+    mean_square : float
+        Mean of the squared affinities, from 0 to 1.
+    """
+
+    bandwidth: float
+    alone: float
+    mean_square: float
+
+    @property
+    def advice(self) -> str:
+        """What is wrong with the bandwidth, if anything is."""
+        if self.alone > MOST_ALONE:
+            return (
+                f"At bandwidth {self.bandwidth:.4g} most rows have no landmark near them, so codes "
+                f"cannot tell what is near: learn with a larger bandwidth."
+            )
+        if self.mean_square > ALL_NEAR:
+            return (
+                f"At bandwidth {self.bandwidth:.4g} nearly all affinities are close to 1, so codes "
+                f"cannot tell near from far: learn with a smaller bandwidth."
+            )
+        return ""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The result of `evaluate`.
@@ -106,6 +141,8 @@ class Evaluation:
     sizes : tuple of BytesScore
         The same for other kinds and sizes of codes that learned the same rows, and the model
         itself: recall against bytes per row.
+    affinities : Affinities, optional
+        Of a model with a Gaussian kernel: whether its bandwidth suits the rows.
     """
 
     model: LengthScore
@@ -120,6 +157,7 @@ class Evaluation:
     correlation: NDArray[np.float64]
     itself: BytesScore | None = None
     sizes: tuple[BytesScore, ...] = ()
+    affinities: Affinities | None = None
 
     @property
     def candidates(self) -> tuple[int, ...]:
@@ -130,7 +168,8 @@ class Evaluation:
     def advice(self) -> str:
         """What the figures mean, in a few sentences."""
         parts = self._on_model(), self._on_length(), self._on_bytes(), self._on_bits()
-        return " ".join(filter(None, parts))
+        bandwidth = "" if self.affinities is None else self.affinities.advice
+        return " ".join(filter(None, (*parts, bandwidth)))
 
     def _on_model(self) -> str:
         found = self._enough(self.model)
@@ -213,6 +252,7 @@ class Evaluation:
             "itself": None if self.itself is None else _sized(self.itself),
             "sizes": [_sized(one) for one in self.sizes],
             "bits": {**_numbers(self.use._asdict()), "balance": self.balance.tolist()},
+            "affinities": self.affinities and self.affinities._asdict(),
             "advice": self.advice,
         }
 

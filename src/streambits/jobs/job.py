@@ -113,10 +113,12 @@ def run_job(
     """
     if is_url(str(plan.out)):
         raise InputError(f"--out is {redact_url(str(plan.out))}, a URL, and it must be a folder")
+    if plan.file is not None:
+        check_target(plan.file, refine=plan.refine, keep=plan.keep)
     with JobFolder(plan.out, plan.description(), plan.names) as folder:
         sink = None
-        if plan.file is not None:
-            _check_file(plan.file, plan, begun=folder.checkpoint() is not None)
+        if plan.file is not None and Path(plan.file).exists() and folder.checkpoint() is None:
+            raise StorageError(f"{plan.file} exists already: choose another file, or remove it")
         if plan.bits is not None:
             model = plan.settings.get("model")  # its digest, where there is one before the job
             sink = open_sink(
@@ -135,18 +137,13 @@ def run_job(
         return end
 
 
-def _check_file(file: str, plan: JobPlan, *, begun: bool) -> None:
-    """Refuse a file that cannot hold the codes, or that was there before the job."""
-    check_target(file, refine=plan.refine, keep=plan.keep)
-    if not begun and Path(file).exists():
-        raise StorageError(f"{file} exists already: choose another file, or remove it")
-
-
 def _convert(codes: Path, file: str) -> None:
     try:
         export(codes, file)
     except (EpochError, InputError, StorageError) as error:
-        raise type(error)(f"{error}; all codes are in {codes}, and streambits index converts them") from error
+        raise type(error)(
+            f"{error}; all codes are in {codes}, and streambits index converts them"
+        ) from error
 
 
 class Job:
@@ -154,8 +151,8 @@ class Job:
 
     Committed together, in one file: what was learned, the offset of the source, the state of the
     sink, the length of the file of rejects. Whatever ends the process, the next one goes back to
-    the last commit, and the end is the same to the byte. A sink without a state is given again
-    what came after the commit, and replaces it.
+    the last commit, and codes and models in the end are the same. A sink without a state is given
+    again what came after the commit, and replaces it.
 
     Parameters
     ----------
@@ -208,7 +205,7 @@ class Job:
         except StorageError as error:
             raise self._safe(error) from error
         except ReachError as error:
-            raise ReachError(f"{error}; --out-of-reach accept goes on all the same") from error
+            raise ReachError(f"{error}; --set out_of_reach=accept goes on all the same") from error
         finally:
             self.rejects.close()
 
@@ -241,7 +238,7 @@ class Job:
             raise InputError(
                 f"the source has changed since {found.counts['rows']:,} rows of it were read: "
                 f"{changes[0]}{more}. Restore it, choose another folder, or go on all the same "
-                f"with --changed-source accept"
+                f"with --set changed_source=accept"
             )
 
     def _loop(self, stop: Stop) -> None:

@@ -155,7 +155,7 @@ def _length(of: HammingIndex | Coder) -> str:
 
 
 def _remove_retired(index: HammingIndex, model: Any) -> int:
-    """Codes of epochs that a job has retired (--keep-epochs) are not searched; gives how many."""
+    """Codes of epochs that a job has retired (keep_epochs) are not searched; gives how many."""
     if not isinstance(model, CoderSet):
         return 0
     ids = [ids for ids, codes in index.items() if codes.epoch < model.retired]
@@ -320,7 +320,7 @@ class Searcher(_Answering):
         if refuse and far.sum() > len(far) / 2:
             raise ReachError(
                 f"{far.sum():,} of {len(far):,} queries are out of reach of the model, which "
-                f"cannot tell them apart: {REMEDY}; --out-of-reach accept goes on all the "
+                f"cannot tell them apart: {REMEDY}; --set out_of_reach=accept goes on all the "
                 f"same"
             )
 
@@ -456,7 +456,7 @@ def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:
 def _no_row(source: Source, missing: int | str) -> InputError:
     return InputError(
         f"{source.name} has no row of the id {missing}, which was found: pass the rows that were "
-        f"encoded, with their ids (--rerank-ids)"
+        f"encoded, with their ids (--set rerank_ids=NAME)"
     )
 
 

@@ -56,54 +56,46 @@ class MethodSettings:
 
     epochs: str | int | None = _setting(
         None,
-        "When new landmarks are drawn and codes begin anew: auto (when the stream has moved; the "
-        "default of ssbc), never, or a number of rows. A query is encoded once for every epoch "
-        "that is searched.",
+        "When codes begin anew, on new landmarks: auto, never, or a number of rows.",
         words=("auto", "never"),
         least=1,
     )
     half_life: float | None = _setting(
-        None, "Number of rows after which a row counts half. By default rows are never forgotten."
+        None,
+        "Rows after which a row counts half. Default: never.",
     )
     bandwidth: float | None = _setting(
         None,
-        "Kernel bandwidth b in exp(-distance^2 / b). By default it is estimated from the "
-        "landmarks.",
+        "Kernel bandwidth b in exp(-distance^2 / b). Default: by the landmarks.",
     )
     whitening: float | None = _setting(
         None,
-        "How much strong directions are damped, from 0 (not at all) to 1. The default is 0.5 for "
-        "ssbc and 0 for linear; with --refine 0.75 and 0.25.",
+        "How much strong directions are damped, 0 to 1. Default: by the method.",
         least=0,
         most=1,
     )
     rotation: str | None = _setting(
         None,
-        "How directions are rotated before they become bits: none, random, itq (towards the "
-        "corners), or uniform (equal variances). The default is itq.",
+        "How directions become bits: none, random, itq, or uniform. Default: by the method.",
         choices=tuple(ROTATIONS),
     )
     epsilon: float | None = _setting(
         None,
-        "The sketch has bits + bits / epsilon rows. More rows than columns are exact, and take "
-        "no more memory.",
+        "The sketch has bits + bits / epsilon rows. Default: 1.",
     )
     refine: int | None = _setting(
         None,
-        "Bytes beside the bits of a code for what the bits leave over. Codes then decode to rows, "
-        "and searches rank candidates by that. The default is 8 for product, and 0 otherwise.",
+        "Bytes beside the bits, by which searches rank. Default: 8 for product, else 0.",
         least=0,
         most=MOST_BYTES,
     )
     certified: bool | None = _setting(
         None,
-        "Add one more byte, which bounds the distance of a row from what its code decodes to, for "
-        "answers that are proven to be exact.",
+        "Add a byte that bounds the error, for answers that are proven.",
     )
     precision: str | None = _setting(
         None,
-        "Precision of the products that ssbc sums up: auto (single where that does no harm, the "
-        "default), double, single, or tf32, which is fast on NVIDIA GPUs and less exact.",
+        "Precision of sums: auto, double, single, or tf32 (on GPUs).",
         choices=("auto", *PRECISIONS),
     )
 
@@ -149,43 +141,36 @@ class Settings(MethodSettings):
     """
 
     bits: int = _setting(
-        BITS, "Number of sign bits of a code; product codes have none.", least=1, most=MOST_BITS
+        BITS, "Sign bits of a code; product codes have none.", least=1, most=MOST_BITS
     )
     method: str = _setting(
         AUTO,
-        "The method by which codes are learned. auto: ssbc or linear, whichever finds more true "
-        "neighbours among the first rows.",
+        "How codes are learned. auto: ssbc or linear, by the first rows.",
         choices=(AUTO, *METHODS),
     )
     n_landmarks: int = _setting(
         500,
-        "Number of landmarks, sampled from the first 10 x N rows, which are buffered until then. "
-        "If a stream does not begin as it goes on, --epochs auto draws others.",
+        "Landmarks, drawn from the first 10 times as many rows.",
         least=1,
     )
     landmarks_by: str = _setting(
         "uniform",
-        "How ssbc chooses its first landmarks. uniform: rows drawn at random. centres: k-means "
-        "centres of the first rows, worth several times as many. Later epochs draw them.",
+        "First landmarks: uniform (at random), or centres (k-means).",
         choices=LANDMARKS_BY,
     )
     bandwidth_factor: float | None = _setting(
         None,
-        "In place of a bandwidth: so many times the squared mean distance of a landmark to its "
-        "30th neighbour. The default is 1, and up to 16 may be better.",
+        "Multiple of the estimated bandwidth, instead of a bandwidth.",
     )
     refresh: str | int = _setting(
         "auto",
-        "Rows between two coders of an online job. auto: whenever the rows have doubled, and then "
-        "every 65,536. A refresh takes as long as learning some thousand rows.",
+        "Rows between two coders. auto: when rows have doubled, then every 65,536.",
         words=("auto",),
         least=1,
     )
     metric: str = _setting(
         EUCLIDEAN,
-        "By what rows are near, from learning to search. cosine: by their angles; all rows and "
-        "queries are divided by their lengths, and a row of zeros stays as it is. inner: by inner "
-        "products, of codes with --refine.",
+        "What near means: euclidean, cosine, or inner (with refine).",
         choices=(EUCLIDEAN, COSINE, INNER),
     )
     seed: int = _setting(0, "Random seed.", least=0)

@@ -544,7 +544,7 @@ class Service:
         if query.exact and not (index.learner.certified and index.keep_rows):
             raise UnavailableError(
                 "proofs need raw rows and codes that are certified: begin an index with "
-                "--keep-rows, --refine and --certified, or leave exact out"
+                "--keep-rows, --refine and --set certified=true, or leave exact out"
             )
         if query.rerank and not index.keep_rows:
             raise UnavailableError("rerank needs raw rows: begin an index with --keep-rows")

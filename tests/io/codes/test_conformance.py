@@ -1,41 +1,28 @@
 """Every sink passes the kit."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 
 from conformance import sinks as checks
 from conformance.compare import run_checks
 from streambits.io.codes import open_sink
+from streambits.io.codes.parquet import read_codes
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("parquet", {}),
-        ("parquet", {"rows": 64}),
-        ("parquet", {"rows": 1}),
-        ("jsonl", {}),
-        ("npy", {}),
-        ("index", {}),
-        ("faiss", {}),
-    ],
-)
 @pytest.mark.parametrize("check", checks.CHECKS)
-def test_files(kind, options, check, places, codes):
-    if kind == "faiss":
-        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
-    count = 60 if options.get("rows") == 1 else len(codes)
-    run_checks((check,), places(kind, **options), codes[:count])
+@pytest.mark.parametrize(("length", "rows"), [("plain", 64), ("refined", 9), ("pure", 65536)])
+def test_parquet(check, length, rows, lengths, tmp_path):
+    codes, places = lengths[length][:200], count()
 
+    def place():
+        path, options = tmp_path / f"{next(places)}", {"refine": codes.refine, "rows": rows}
+        return lambda: open_sink(path, codes.bits, **options), lambda: read_codes(path)
 
-@pytest.mark.parametrize("check", checks.CHECKS)
-@pytest.mark.parametrize("length", ["refined", "pure"])
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npy", "index"])
-def test_files_of_refined_codes(kind, length, check, places, lengths):
-    codes, rows = lengths[length], {"rows": 64} if kind == "parquet" else {}
-    run_checks((check,), places(kind, codes.bits, refine=codes.refine, **rows), codes)
+    run_checks((check,), place, codes)
 
 
 CASES = [("plain", 65536), ("plain", 100), ("refined", 100), ("pure", 65536)]

@@ -19,7 +19,6 @@ pytestmark = [  # sinks are left as they are, as if killed
 ]
 UUIDS = [f"{n:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for n in range(6)]
 NAMES = {"numbers": range(-2, 4), "texts": ["a", "b\n", "é", *UUIDS[:3]], "uuids": UUIDS}
-ENDINGS = {"parquet": "", "jsonl": ".jsonl", "npy": "", "index": ".index", "faiss": ".faiss"}
 
 
 @st.composite
@@ -30,16 +29,6 @@ def histories(draw, names, epochs=1):
     return draw(st.lists(step, max_size=10))
 
 
-def cases():
-    """Every format with the ids and lengths of codes that it takes."""
-    for kind in ENDINGS:
-        plain = kind in ("npy", "faiss")
-        for names in ["numbers"] if plain else ["numbers", "texts"]:
-            for length in ["plain"] if kind == "faiss" else ["plain", "refined"]:
-                if (names, length) != ("numbers", "refined") or plain:
-                    yield kind, names, length
-
-
 def last_of_each_id(where, bits):
     """What a reader of a job that goes on makes of its codes: the last of each id."""
     found = {}
@@ -48,40 +37,34 @@ def last_of_each_id(where, bits):
     return [CodeBatch(as_ids([key]), code) for key, code in found.items()]
 
 
-@pytest.mark.parametrize(("kind", "names", "length"), list(cases()))
+@pytest.mark.parametrize(("names", "length"), [("numbers", "refined"), ("texts", "plain")])
 @given(st.data())
-@settings(max_examples=10)
-def test_files(kind, names, length, lengths, data):
-    if kind == "faiss":
-        pytest.importorskip("faiss", reason="there is no faiss: pip install 'streambits[faiss]'")
-    steps = data.draw(histories(NAMES[names], 1 if kind == "faiss" else 2))
-    options = {"rows": data.draw(st.sampled_from([1, 3, 100]))} if kind == "parquet" else {}
+@settings(max_examples=25)
+def test_parts(names, length, lengths, data):
+    steps, rows = data.draw(histories(NAMES[names], 2)), data.draw(st.sampled_from([1, 3, 100]))
     codes = lengths[length]
     with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/codes{ENDINGS[kind]}"
 
         def opened():
-            return open_sink(f"{kind}:{path}", codes.bits, refine=codes.refine, **options)
+            return open_sink(f"{folder}/codes", codes.bits, refine=codes.refine, rows=rows)
 
-        place = opened, lambda: open_codes(path, bits=codes.bits)
-        play(place, codes, steps, committed=lambda: last_of_each_id(path, codes.bits))
+        place = opened, lambda: open_codes(f"{folder}/codes")
+        committed = lambda: last_of_each_id(f"{folder}/codes", codes.bits)  # noqa: E731
+        play(place, codes, steps, committed=committed)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "index"])
 @pytest.mark.parametrize(
     "actions",
     [["write"], ["write", "close", "write"], ["write", "keep", "remove", "commit", "kill"]],
 )
-def test_texts_that_are_more_than_a_file_holds_or_are_lost(kind, actions, lengths, tmp_path):
-    """Before a state knows that ids are texts, and after the files were exchanged."""
-    path = tmp_path / f"codes{ENDINGS[kind]}"
-    options = {"rows": 1} if kind == "parquet" else {}
-
-    def opened():
-        return open_sink(f"{kind}:{path}", 20, **options)
-
+def test_texts_that_are_more_than_a_part_holds_or_are_lost(actions, lengths, tmp_path):
+    """Before a state knows that ids are texts, and after rows were dropped."""
     steps = [Step(action, (UUIDS[0], UUIDS[0], UUIDS[1])) for action in actions]
-    play((opened, lambda: open_codes(path, bits=20)), lengths["plain"], steps)
+    place = (
+        lambda: open_sink(tmp_path / "codes", 20, rows=1),
+        lambda: open_codes(tmp_path / "codes"),
+    )
+    play(place, lengths["plain"], steps)
 
 
 @given(histories(NAMES["uuids"], epochs=2), st.sampled_from([2, 65536]))

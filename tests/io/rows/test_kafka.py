@@ -1,8 +1,6 @@
 """Against the mock cluster inside librdkafka: the real protocol on loopback."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -68,37 +66,6 @@ def test_partitions_are_read_in_rounds_and_again_from_any_offset(kafka_cluster):
     assert all_of(source.read(chunks[-1].offset))[0] == more
     assert all_of(source.read(last.offset)) == ([], [], [])
     assert json.loads(json.dumps(source.identity())) == source.identity()
-
-
-def changes(count, names):
-    """Keyed messages that write and remove ids over and over, and (id -> row) after them."""
-    table, messages = {}, []
-    for i in range(count):
-        name = names[i * 5 % len(names)]
-        key = str(name).encode()
-        value = json.dumps({"id": name, "row": [i, 1], "text": f"text {i}"}).encode()
-        gone = json.dumps({"id": name, "row": None}).encode()
-        messages.append((key, [value, value, None, gone][i * 7 % 4]))
-        table.pop(name, None)
-        table |= {name: [[i, 1], [f"text {i}"]]} if i * 7 % 4 < 2 else {}
-    return messages, table
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ids", ["id", "@key"])
-@pytest.mark.parametrize("names", [range(9), [*"abcdefgh7"]])
-def test_rows_and_removals_are_in_order_from_every_offset(kafka_cluster, table_of, names, ids):
-    messages, table = changes(60, names)
-    name = kafka_cluster.new(messages)
-    source = KafkaSource(kafka_cluster.servers, name, rows=4, id_key=ids, keep=("text",))
-    chunks = list(source.read())
-    assert table_of(chunks) == table
-    assert len(table) < len(names)
-    assert not [reject for chunk in chunks for reject in chunk.rejects]
-    for count, chunk in enumerate(chunks, 1):
-        offset = json.loads(json.dumps(chunk.offset))
-        rest = source.read(offset) if count < len(chunks) else ()
-        assert table_of(rest, table_of(chunks[:count])) == table
 
 
 @pytest.mark.slow
@@ -180,19 +147,6 @@ def test_a_broker_that_stays_away_is_told_in_a_sentence(kafka_cluster, monkeypat
     finally:
         kafka_cluster.start()
     assert len(all_of([first, *source.read(first.offset)])[0]) == 20
-
-
-@pytest.mark.slow
-def test_without_the_package_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['confluent_kafka'] = None\n"
-        "from streambits.errors import MissingExtraError\n"
-        "try: import streambits.io.rows.kafka\n"
-        "except MissingExtraError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"confluent-kafka" in run.stdout
-    assert b"streambits[kafka]" in run.stdout
 
 
 def test_settings_of_the_client_come_from_the_environment(monkeypatch):

@@ -3,8 +3,6 @@
 import asyncio
 import io
 import json
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -83,28 +81,6 @@ def test_messages_of_many_rows_are_whole_in_every_batch(nats_server):
     ids, read, rejects = all_of(NatsSource(nats_server.url, name, format="arrow").read())
     assert (ids, read) == (["a", "b"], [[1], [2]])
     assert [reject.where for reject in rejects] == [nats_server.where(name, 2)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [range(9), [*"abcdefgh7"]])
-def test_rows_and_removals_are_in_order_from_every_offset(nats_server, table_of, names):
-    table, messages = {}, []
-    for i in range(60):
-        name, kind = names[i * 5 % len(names)], i * 7 % 3
-        about = [{"v": [i, 1], "url": f"u{i}"}, {"v": None}, {"v": [i, 1], "gone": True}][kind]
-        messages.append(json.dumps({"id": name, **about}).encode())
-        table.pop(name, None)
-        table |= {name: [[i, 1], [f"u{i}"]]} if not kind else {}
-    assert table
-    stream = nats_server.new(messages)
-    options = {"rows": 4, "columns": "v", "keep": ("url",), "removed": "gone"}
-    source = NatsSource(nats_server.url, stream, **options)
-    chunks = list(source.read())
-    assert table_of(chunks) == table
-    assert not all_of(chunks)[2]
-    for count, chunk in enumerate(chunks[:-1], 1):
-        offset = json.loads(json.dumps(chunk.offset))
-        assert table_of(source.read(offset), table_of(chunks[:count])) == table
 
 
 def test_keys_are_for_kafka():
@@ -277,19 +253,6 @@ def test_it_works_inside_a_running_loop(nats_server):
         return all_of(NatsSource(nats_server.url, name).read())[0]
 
     assert asyncio.run(inside()) == [1, 2, 3, 4]
-
-
-@pytest.mark.slow
-def test_without_the_package_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['nats'] = None\n"
-        "from streambits.errors import MissingExtraError\n"
-        "try: import streambits.io.rows.nats\n"
-        "except MissingExtraError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"nats-py" in run.stdout
-    assert b"streambits[nats]" in run.stdout
 
 
 class Fake:

@@ -18,23 +18,6 @@ def test_uniform_is_as_the_paper_says():
     assert abs(scaled).max() < 0.03
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "classes"),
-    [("covtype", range(1, 8)), ("dsads", range(1, 20)), ("mnist", range(10))],
-)
-def test_classes_of_a_file_belong_to_its_rows(name, classes):
-    if not datasets.available(name):
-        pytest.skip(f"the files of {name} are not in the folder of STREAMBITS_DATA")
-    rows, labels = datasets.load(name), datasets.labels(name)
-    assert len(rows) == len(labels)
-    assert sorted(set(labels)) == list(classes)
-    means = np.array([rows[labels == label].mean(axis=0) for label in classes])
-    apart = rows[:2000].astype(np.float64)[:, None] - means
-    nearest = np.array(classes)[(apart**2).sum(axis=2).argmin(axis=1)]
-    assert np.mean(nearest == labels[:2000]) > 2 / len(classes)
-
-
 def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
     assert not datasets.available("mnist")
@@ -45,16 +28,6 @@ def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch)
     assert datasets.available("mnist")
     assert datasets.load("mnist").tolist() == [[0, 1], [2, 3], [4, 5]]
     assert datasets.labels("mnist").tolist() == [7, 8, 9]
-
-
-def test_cbm_is_standardised_and_its_constant_columns_are_zero(tmp_path, monkeypatch):
-    monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
-    rows = np.random.default_rng(0).random((100, 3)) * 50 + 7
-    rows[:, 1] = 4
-    np.savez(tmp_path / PUBLISHED["cbm"].ready, X=rows)
-    found = datasets.load("cbm")
-    assert np.allclose(found.mean(axis=0), 0, atol=1e-6)
-    assert np.allclose(found.std(axis=0), [1, 0, 1], atol=1e-6)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_others():
@@ -78,12 +51,6 @@ def test_a_stream_and_its_landmarks_are_shuffled_and_disjoint():
     assert not np.array_equal(train, datasets.load("digits")[:100])
     assert np.array_equal(train, datasets.stream("digits", 100, 1000, seed=2).train)
     assert not np.array_equal(train, datasets.stream("digits", 100, 1000, seed=3).train)
-
-
-def test_a_stream_ends_where_the_rows_end_and_needs_more_than_landmarks():
-    assert len(datasets.stream("digits", 100, 10**6).rows) == 1697
-    with pytest.raises(InputError, match="1797 rows: ask for fewer than 1797 landmarks"):
-        datasets.stream("digits", 1797, 10)
 
 
 def test_an_order_moves_the_rows_of_the_stream_and_nothing_else():

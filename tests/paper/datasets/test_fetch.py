@@ -32,13 +32,6 @@ def test_a_file_with_the_published_checksum_is_kept_and_nothing_else(site, tmp_p
     assert console.file.getvalue() == f"downloading data.txt from {site.url('data.txt')}\n"
 
 
-def test_a_file_with_another_checksum_is_deleted(site, tmp_path):
-    wrong = remote(site, checksum="sha256:" + "0" * 64)
-    with pytest.raises(StorageError, match=r"has the sha256 \w+, where 0+ belongs: it was deleted"):
-        download(wrong, tmp_path, said())
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_a_published_checksum_the_first_copy_is_trusted_and_later_ones_compared(
     site, tmp_path
 ):
@@ -74,18 +67,3 @@ def test_a_download_that_breaks_off_leaves_nothing(site, tmp_path):
 def one_sentence(error):
     text = str(error.value)
     return "\n" not in text and ". " not in text
-
-
-def test_what_the_site_does_not_have_is_one_sentence(site, tmp_path):
-    with pytest.raises(InputError, match=r"cannot be downloaded from \S+ \(Not Found\)") as error:
-        download(Remote("gone.txt", site.url("gone.txt")), tmp_path, said())
-    assert one_sentence(error)
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/x", "ftp://127.0.0.1:9/x", "nonsense://x"])
-def test_without_a_network_it_is_one_sentence(tmp_path, monkeypatch, url):
-    monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(InputError, match=f"cannot be downloaded from {url} .*put it into") as error:
-        download(Remote("x", url), tmp_path, said())
-    assert one_sentence(error)
-    assert not list(tmp_path.iterdir())

@@ -67,35 +67,6 @@ def test_a_download_is_kept_and_parsed_once(folder, served, cache, monkeypatch, 
     assert served.asked == ["data.txt"]
 
 
-def test_a_file_in_the_cache_that_has_changed_is_deleted_and_not_parsed(folder, served, cache):
-    datasets.load("cbm", download=True)
-    (cache / "cbm" / lookup.PARSED).unlink()
-    (cache / "cbm" / "data.txt").write_bytes(text(RAW[:10]))
-    with pytest.raises(StorageError, match=r"data.txt has the sha256 .* it was deleted"):
-        datasets.load("cbm")
-    assert not list((cache / "cbm").iterdir())
-
-
-def test_what_does_not_parse_is_not_trusted(folder, served, cache, monkeypatch, capsys):
-    remote = PUBLISHED["cbm"].remotes[0]._replace(checksum="")
-    monkeypatch.setitem(PUBLISHED, "cbm", PUBLISHED["cbm"]._replace(remotes=(remote,)))
-    served.files["data.txt"] = b"<html>we have moved</html>\n"
-    kept = cache / "cbm"
-    complaint = rf"data.txt, line 1: 3 values, where 18 belong \(delete {kept} to download it anew"
-    with pytest.raises(StorageError, match=complaint):
-        datasets.load("cbm", download=True)
-    assert [path.name for path in kept.iterdir()] == ["data.txt"]
-    (kept / "data.txt").unlink()
-    served.files["data.txt"] = TEXT
-    capsys.readouterr()
-    assert len(datasets.load("cbm", download=True)) == 30
-    assert "this first copy is trusted" in capsys.readouterr().err
-    (kept / lookup.PARSED).unlink()
-    (kept / "data.txt").write_bytes(text(RAW[:10]))
-    with pytest.raises(StorageError, match=r"\(says .*data.txt.sha256\): it was deleted"):
-        datasets.load("cbm")
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_what_is_missing_is_one_sentence_with_the_file_the_folder_and_the_site(folder, name):
     entry = PUBLISHED[name]
@@ -108,15 +79,6 @@ def test_what_is_missing_is_one_sentence_with_the_file_the_folder_and_the_site(f
     assert entry.remotes[0].url.startswith(said.rsplit(maxsplit=1)[-1])
     assert "\n" not in said
     assert ". " not in said
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_what_is_downloaded_is_a_place_that_is_looked_in(name):
-    entry = PUBLISHED[name]
-    assert tuple(remote.name for remote in entry.remotes) in entry.places
-    for remote in entry.remotes:
-        method, _, digest = remote.checksum.partition(":")
-        assert len(digest) == {"sha256": 64, "md5": 32, "": 0}[method]
 
 
 def test_a_bad_ready_file_is_named(folder):

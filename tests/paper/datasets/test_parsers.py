@@ -71,12 +71,6 @@ def test_a_bad_line_is_named(tmp_path, old, new, complaint):
         parse(parsers.covtype, tmp_path, "covtype.data.gz")
 
 
-def test_what_is_no_gzip_file_is_named(tmp_path):
-    (tmp_path / "covtype.data.gz").write_bytes(b"<html>Sorry</html>")
-    with pytest.raises(StorageError, match=r"covtype.data.gz is cut off, damaged"):
-        parse(parsers.covtype, tmp_path, "covtype.data.gz")
-
-
 # CBM: 18 numbers in fields of 16 characters
 
 CBM = RNG.random((12, 18)) * 1000
@@ -99,15 +93,6 @@ def test_cbm(tmp_path, files, place):
     rows, labels = parse(parsers.cbm, tmp_path, place)
     np.testing.assert_allclose(rows, CBM, rtol=1e-6)
     assert labels is None
-
-
-def test_an_archive_without_the_file_says_which_one(tmp_path):
-    unpack(tmp_path, {"cbm.zip": zipped({"other.txt": b"x"})})
-    with pytest.raises(StorageError, match=r"data.txt is missing, beside .*cbm.zip/other.txt"):
-        parse(parsers.cbm, tmp_path, "cbm.zip")
-    unpack(tmp_path, {"cbm.zip": zipped({"data.txt": CBM_TEXT})[:-50]})
-    with pytest.raises(StorageError, match=r"cbm.zip is cut off, damaged"):
-        parse(parsers.cbm, tmp_path, "cbm.zip")
 
 
 # PAMAP2: 54 columns with spaces, NaN where a value is missing
@@ -141,20 +126,6 @@ def test_pamap2_is_read_from_a_folder_a_zip_and_the_zip_in_a_zip(tmp_path):
         rows, labels = parse(parsers.pamap2, tmp_path, place)
         np.testing.assert_allclose(rows, expected[:, parsers.PAMAP2_COLUMNS], rtol=1e-5)
         np.testing.assert_array_equal(labels, expected[:, 1])
-
-
-def test_pamap2_loses_the_rows_with_a_gap_in_a_motion_unit(tmp_path):
-    rows = subject(4)
-    rows[1, 3:20] = np.nan  # the hand's unit has lost its connection
-    rows[4, 37:54] = np.nan
-    rows[5, 7:10] = np.nan  # columns that are not used may have gaps
-    unpack(tmp_path, pamap2_files(subject104=rows))
-    found, labels = parse(parsers.pamap2, tmp_path, "PAMAP2_Dataset")
-    assert found.shape == (52, 44)
-    assert np.isfinite(found).all()
-    kept = rows[[0, 2, 3, 5]][:, parsers.PAMAP2_COLUMNS]
-    np.testing.assert_allclose(found[18:22], kept, rtol=1e-5)
-    np.testing.assert_array_equal(labels[18:22], [0, 2, 0, 2])
 
 
 # DSADS: a folder an activity, a folder a person, a file a segment
@@ -262,19 +233,3 @@ def test_sift(tmp_path):
         assert rows.dtype == np.float32
         np.testing.assert_array_equal(rows, VECTORS)
         assert labels is None
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (fvecs(VECTORS)[:-4], "siftsmall_base.fvecs is cut off"),
-        (b"", "siftsmall_base.fvecs is cut off"),
-        (fvecs(VECTORS[:, :100]), "its vectors have not 128 numbers"),
-        (fvecs(VECTORS[:1]) + struct.pack("<i", 4) + bytes(512), "vector 2: it has not 128"),
-    ],
-    ids=["short", "empty", "narrow", "other width"],
-)
-def test_sift_names_a_bad_file(tmp_path, content, complaint):
-    unpack(tmp_path, SIFT | {"siftsmall/siftsmall_base.fvecs": content})
-    with pytest.raises(StorageError, match=complaint):
-        parse(parsers.sift, tmp_path, "siftsmall")

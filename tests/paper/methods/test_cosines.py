@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-import streambits as sb
 from paper import methods as rivals
 from paper.methods.features import Cosines
 from streambits.errors import InputError
@@ -32,31 +31,6 @@ def test_products_of_random_fourier_features_are_half_the_affinity(mixture, band
     assert np.abs(error).max() < 6 * 40000**-0.5
 
 
-def test_the_default_bandwidth_is_that_of_the_paper(train):
-    explicit = Cosines.random(train, 9, sb.bandwidth.nearest(30).of(train), seed=2)
-    assert np.allclose(explicit.frequencies, Cosines.random(train, 9, seed=2).frequencies)
-    assert not np.allclose(explicit.frequencies, Cosines.random(train, 9, seed=3).frequencies)
-    assert not np.any(explicit.offsets)
-    spread = Cosines.random(train, 2000, spread=0.5).offsets
-    assert -0.5 <= spread.min() < -0.49
-    assert 0.49 < spread.max() <= 0.5
-
-
-def test_stable_stripes_are_the_parity_of_a_floor(mixture):
-    train = mixture(60, dtype=np.float64)
-    rows, width = (
-        mixture(200, seed=3, dtype=np.float64),
-        4 * sb.bandwidth.nearest(30).distance(train),
-    )
-    features = Cosines.stable(train, 12, seed=7)
-    rng = np.random.default_rng(7)
-    planes, starts = rng.standard_normal((8, 12)), rng.uniform(0, 1, 12) * width
-    found = features(rows) > 0
-    for i, row in enumerate(rows - train.mean(axis=0)):
-        for j in range(12):
-            assert found[i, j] == int(np.floor((row @ planes[:, j] + starts[j]) / width)) % 2
-
-
 def test_box_gives_the_analytic_eigenfunctions_of_a_uniform_box():
     rng = np.random.default_rng(0)
     sides = np.array([3.0, 1.9, 1.1])
@@ -71,20 +45,6 @@ def test_box_gives_the_analytic_eigenfunctions_of_a_uniform_box():
     lengths = np.linalg.norm(features.frequencies, axis=0)
     assert np.allclose(lengths, [np.pi * f for f, *_ in all_modes], rtol=0.05)
     assert np.all(np.diff(lengths) >= 0)
-
-
-def test_box_has_any_number_of_functions_even_of_few_dimensions():
-    line = np.stack([np.linspace(0, 1, 50), np.zeros(50)], axis=1)
-    features = Cosines.box(line, 20)
-    assert np.allclose(np.abs(features.frequencies[0]), np.pi * np.arange(1, 21))
-
-
-@pytest.mark.parametrize(("which", "name"), [(1, "shifts"), (2, "offsets"), (3, "centre")])
-def test_parts_that_do_not_fit_are_refused(which, name):
-    given = parts()
-    given[which] = given[which][:-1]
-    with pytest.raises(InputError, match=name):
-        Cosines(*given)
 
 
 @pytest.mark.parametrize("value", [1e-18, 0.1, 1e30, 1e-200])

@@ -1,25 +1,11 @@
 import numpy as np
-import pytest
 import scipy.linalg
 
 import streambits as sb
 from paper.methods.features import Eigenfunctions, class_functions
 from paper.methods.features.eigenfunctions import modes_of
-from streambits.errors import InputError
-
-UNIFORM = np.linspace(0, 1, 5001)
-
 
 # One-dimensional densities
-
-
-def test_eigenfunctions_of_a_uniform_density_are_cosines():
-    modes = modes_of(UNIFORM, 0.01)
-    places = modes.low + modes.step * np.arange(50)
-    assert (modes.low, modes.step) == pytest.approx((0.025 + 0.95 / 100, 0.95 / 50))
-    for number in range(4):
-        expected = np.cos(np.pi * (number + 1) * (places - 0.025) / 0.95)
-        assert abs(np.corrcoef(modes.values[:, number], expected)[0, 1]) > 0.99
 
 
 def test_modes_solve_the_equation_of_the_paper():
@@ -89,44 +75,6 @@ def test_heaviest_functions_have_normalised_weights_and_median_zero(mixture):
     assert np.allclose(moved, moved[0])
 
 
-def test_few_heavy_functions_are_cut_at_several_percentiles():
-    train = np.stack([UNIFORM, 0.01 * np.sin(1e4 * UNIFORM)], axis=1)
-    plain = Eigenfunctions.smoothest(train, 3, 1.0)
-    heavy = int(np.sum(plain.weights / plain.weights[0] > 0.1))
-    assert heavy < 3
-    features = Eigenfunctions.heaviest(train, 7, 1.0)
-    shares = (features(train) < 0).mean(axis=0)
-    counts = [7] if heavy == 1 else [4, 3]
-    expected = np.concatenate([np.arange(1, n + 1) / (n + 1) for n in counts])
-    assert np.allclose(shares, expected, atol=0.002)
-    assert features.weights[0] == pytest.approx(1 / counts[0])
-    assert features.groups.tolist() == [0] * 7
-
-
-def test_more_functions_than_there_are_is_an_error_that_says_what_to_do(train):
-    most = 5 * 8  # 6 bins
-    assert Eigenfunctions.smoothest(train, 10, most=most + 1).width == most
-    with pytest.raises(InputError, match=r"40 eigenfunctions, and 41.*more rows"):
-        Eigenfunctions.smoothest(train, most + 1)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tables": np.ones((1, 2))}, "1 entry"),
-        ({"tables": np.ones((3, 3))}, "tables"),
-        ({"shifts": np.ones(3)}, "shifts"),
-        ({"weights": np.ones(3)}, "2 numbers"),
-        ({"groups": np.ones(1, int)}, "2 numbers"),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(change, message):
-    good = {"vectors": np.ones((4, 2)), "shifts": np.ones(2), "tables": np.ones((3, 2))}
-    Eigenfunctions(**good)
-    with pytest.raises(InputError, match=message):
-        Eigenfunctions(**(good | change))
-
-
 # Labels
 
 
@@ -140,26 +88,3 @@ def test_class_functions_solve_the_normal_equations():
         weight = np.diag(np.select([labels < 0, labels == wanted], [0, 0.25], 0.125))
         left = np.diag(eigenvalues) + values.T @ weight @ values
         assert np.allclose(left @ found[:, wanted], values.T @ weight @ y)
-
-
-def test_two_classes_take_one_function():
-    values = np.stack([np.ones(6), np.array([-1.0, -1, -1, 1, 1, 1])], axis=1)
-    found = class_functions(values, np.array([0, 0.1]), [0, -1, 0, -1, 1, 1])
-    assert found.shape == (2, 1)
-    assert np.array_equal((values @ found > 0)[:, 0], values[:, 1] > 0)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 1], "shape"),
-        ([0.0, 1.0, 0.0, 1.0], "float"),
-        ([0, 0, -1, -1], "1 class"),
-        ([-1, -1, -1, -1], "0 class"),
-        ([0, 1, -2, 1], "-2"),
-        ("abcd", "labels"),
-    ],
-)
-def test_bad_labels_are_refused(labels, message):
-    with pytest.raises(InputError, match=message):
-        class_functions(np.ones((4, 2)), np.ones(2), labels)

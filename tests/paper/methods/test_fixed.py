@@ -5,20 +5,6 @@ import pytest
 from scipy import integrate, stats
 
 from paper import methods as rivals
-from paper.methods.features import Cosines, Eigenfunctions, Spheres
-from paper.methods.scoring import scorer
-from paper.methods.sketches import Fixed
-from streambits.errors import InputError
-from streambits.evaluation.quality import average_precision
-
-RIVALS = {
-    "lsbc": Cosines,
-    "e2lsh": Cosines,
-    "sh": Cosines,
-    "ssh": Eigenfunctions,
-    "mdsh": Eigenfunctions,
-    "spherical": Spheres,
-}
 
 
 def pairs_apart(distances, width=6, seed=0):
@@ -39,16 +25,6 @@ def share_differing(build, distances, seeds=20):
         differing = coder.encode(left).unpack() ^ coder.encode(right).unpack()
         found.append(differing.mean(axis=1))
     return np.mean(found, axis=0)
-
-
-@pytest.mark.parametrize("method", RIVALS)
-def test_rivals_are_signs_of_their_features(method, train, rows):
-    learner = rivals.METHODS[method](train, 6)
-    assert type(learner.features) is RIVALS[method]
-    assert isinstance(learner.sketch, Fixed)
-    assert not rivals.METHODS[method].streams
-    bits = learner.features(rows.astype(np.float64)) > 0
-    assert np.array_equal(learner.coder().encode(rows).unpack(), bits)
 
 
 def test_bits_of_lsbc_differ_as_the_series_of_its_paper_says():
@@ -82,12 +58,6 @@ def test_bits_of_e2lsh_differ_as_a_triangle_wave_of_normal_steps():
     assert np.allclose(found, wanted, atol=5 * 0.5 / np.sqrt(20 * 1024))
 
 
-def test_sh_bits_of_a_line_are_stripes_of_halving_width():
-    line = np.linspace(0, 1, 1001)[:, None]
-    bits = rivals.sh(line, 4).coder().encode(line).unpack()
-    assert [int(np.sum(bits[1:, j] != bits[:-1, j])) for j in range(4)] == [1, 2, 3, 4]
-
-
 def test_labels_recover_planted_classes():
     """Four classes along weak directions, 25 labels each; the strongest direction is noise."""
     rng = np.random.default_rng(0)
@@ -114,45 +84,3 @@ def test_labels_recover_planted_classes():
         assert agreement(bits[:, wanted], wanted) > 0.9
         assert max(agreement(plain[:, j], wanted) for j in range(4)) < 0.75
     assert np.array_equal(bits[:, 4:], plain[:, :4])
-
-
-def test_more_classes_than_bits_are_refused(train):
-    with pytest.raises(InputError, match="5 classes take a bit each, and bits is 4"):
-        rivals.ssh(train, 4, labels=np.arange(60) % 5)
-
-
-@pytest.mark.parametrize(("method", "gain"), [("mdsh", 0.05), ("spherical", -0.005)])
-def test_the_distance_a_method_declares_serves_it(method, gain):
-    rows = np.random.default_rng(0).uniform(0, [1, 0.8, 0.6, 0.5, 0.4, 0.3], (3000, 6))
-    coder = rivals.METHODS[method](rows[:500], 32).coder()
-    queries, others = rows[500:600], rows[600:]
-    squared = ((queries[:, None] - others) ** 2).sum(axis=-1)
-    near = squared <= np.quantile(squared, 0.02)
-    codes = coder.encode(queries), coder.encode(others)
-
-    def quality(name):
-        distances = scorer(name, coder)(*codes)
-        levels, which = np.unique(distances, return_inverse=True)
-        return np.nanmean(average_precision(which.reshape(distances.shape), near, len(levels)))
-
-    assert quality(rivals.METHODS[method].distance) > quality("hamming") + gain
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda t: rivals.lsbc(t, 0), "bits is 0"),
-        (lambda t: rivals.lsbc(t, 8, bandwidth=-1), "bandwidth is -1"),
-        (lambda t: rivals.e2lsh(t, 8, width=0), "width is 0"),
-        (lambda t: rivals.sh(t, 4097), "bits is 4097"),
-        (lambda t: rivals.ssh(t, 1000), "ask for fewer bits"),
-        (lambda t: rivals.ssh(t, 4, labels=np.arange(60) % 2, trust=0), "trust is 0"),
-        (lambda t: rivals.mdsh(0 * t + 1, 8, bandwidth=1.0), "distinct"),
-        (lambda t: rivals.mdsh(t * np.nan, 8), "NaN"),
-        (lambda t: rivals.spherical(t, 8, seed=-1), "seed is -1"),
-        (lambda t: rivals.spherical(t[0], 8), "Reshape"),
-    ],
-)
-def test_bad_settings_are_refused_at_once(train, make, message):
-    with pytest.raises(InputError, match=message):
-        make(train)

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -8,7 +6,6 @@ from hypothesis import strategies as st
 
 from paper.methods.sketches import HadamardDirections
 from paper.methods.sketches.hadamard import hadamard_transform
-from streambits.errors import MergeError
 from streambits.sketches import FrequentDirections
 
 
@@ -69,21 +66,3 @@ def test_small_blocks_go_in_whole_and_keep_the_certificate(fingerprint):
     assert np.array_equal(mixed.directions(4).energies, plain.directions(4).energies)
     held, expected = mixed.state(), plain.state()
     assert fingerprint({name: held[name] for name in expected}) == fingerprint(expected)
-
-
-def test_a_sampled_block_has_no_certificate():
-    left, right = HadamardDirections(12, 6), HadamardDirections(12, 6)
-    left.update(decaying(13))
-    right.update(decaying(12))
-    assert left.certificate == math.inf
-    assert right.certificate < math.inf
-    right.merge(left)
-    assert right.certificate == math.inf
-    assert left.fresh().certificate == 0
-
-
-def test_other_numbers_of_sampled_rows_do_not_merge():
-    with pytest.raises(MergeError, match="sampled"):
-        HadamardDirections(12, 6, 10).merge(HadamardDirections(12, 6, 11))
-    with pytest.raises(MergeError, match="half_life"):
-        HadamardDirections(12, 6, half_life=9).merge(HadamardDirections(12, 6))

@@ -1,12 +1,9 @@
-"""Rivals that learn from the stream: frosh, osh, unifdiag, rff_fd, semi_supervised, robust FD."""
+"""Rivals that learn from the stream: osh, frosh, unifdiag, semi_supervised."""
 
 import numpy as np
 import pytest
 
-import streambits as sb
 from paper import methods as rivals
-from streambits.errors import InputError
-from streambits.evaluation.quality import mean_average_precision
 
 WIDTH = 12
 
@@ -85,25 +82,3 @@ def test_labels_reveal_a_direction_hidden_in_low_variance():
     blind = rivals.METHODS["pcah"](rows[:2000], 1).learn(rows[2000:])
     assert share_right(guided, rows[2000:], labels[2000:]) > 0.95
     assert share_right(blind, rows[2000:], labels[2000:]) < 0.6
-
-
-def test_a_large_eta_is_pcah_and_wrong_labels_are_refused():
-    rows, labels = labelled(3000)
-    huge = rivals.semi_supervised(rows[:300], 4, labels=labels[:300], eta=1e9).learn(rows)
-    plain = rivals.METHODS["pcah"](rows[:300], 4).learn(rows)
-    assert captured(huge, rows) == pytest.approx(captured(plain, rows), abs=1e-6)
-    with pytest.raises(InputError, match="299 labels for 300 rows"):
-        rivals.semi_supervised(rows[:300], 4, labels=labels[:299])
-
-
-def test_rff_fd_ranks_better_than_lsh_on_uniform():
-    drawn = np.random.default_rng(0).random((4300, 50)) / np.arange(1, 51) ** 2
-    train, rows = np.split(drawn.astype(np.float32), [300])
-    sigma = sb.bandwidth.nearest(30).distance(train)
-    learned, planes = (
-        mean_average_precision(
-            method(train, 32).learn(rows).coder().encode(rows), rows, np.arange(200), sigma
-        )
-        for method in (rivals.rff_fd, rivals.lsh)
-    )
-    assert learned > planes + 0.1

@@ -22,16 +22,6 @@ def test_class_sums_give_the_matrix_of_all_pairs(seed, count, classes):
     assert np.allclose(pair_guide(rows, labels), by_pairs(rows, labels), atol=1e-12)
 
 
-def test_unknown_labels_are_left_out():
-    rng = np.random.default_rng(0)
-    rows, labels = rng.standard_normal((40, 4)), rng.integers(-1, 3, size=40)
-    some = rows[labels != -1]
-    expected = by_pairs(some - some.mean(axis=0), labels[labels != -1])
-    assert np.allclose(labelled_guide(rows, labels), expected)
-    assert not labelled_guide(rows, np.full(40, -1)).any()
-    assert not labelled_guide(rows).any()
-
-
 def test_directions_are_the_eigenvectors_of_guide_plus_eta_covariance():
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((500, 5)) + 2, rng.integers(3, size=500)

@@ -21,7 +21,7 @@ from streambits._files import replacing
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
 from streambits.io.codes.columns import TOMBSTONE, CodeColumns
-from streambits.io.codes.rerank import bit_strings
+from streambits.io.pgvector import bit_strings
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 

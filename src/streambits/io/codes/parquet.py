@@ -41,6 +41,7 @@ from streambits.model.codes import MOST_BYTES, Codes
 BITS = b"streambits.bits"
 DIGEST = b"streambits.digest"
 WRITTEN = b"streambits.rows"  # of a part from which rows were dropped: how many it had
+MADE = b"streambits.made_from"
 FIELD_ID = b"PARQUET:field_id"
 OURS = 0x7362  # "sb": the upper half of a field id in files of ours
 ROWS = 65536  # of a part, or of a batch that is read
@@ -139,7 +140,8 @@ class ParquetSink:
             self._last = state["last"]
             self._ascending = state["ascending"] and not state.get("marked")  # of version 0.2.0
             self._cut(state["rows"])
-            self._begun = True
+        self._begun = True
+        self.commit()
 
     def _append(self, rows: CodeColumns) -> None:
         self._check_kind(rows.ids)
@@ -215,7 +217,7 @@ class ParquetSink:
         return (self.path / f".{self.path.name}.generation").exists()
 
     def _save(self, rows: CodeColumns, number: int, written: int | None = None) -> None:
-        _write(rows.runs(), self._schema, self._part(number), written=written)
+        _write(rows.runs(), self._schema, self._part(number), _dropped(written))
 
     @property
     def _schema(self) -> "CodeSchema":
@@ -282,7 +284,7 @@ def settle_parts(folder: Path) -> None:
         with _opened(path) as file:
             schema = _promised(file, path)[0]
         rows = CodeColumns.concat(list(_read_columns(path, schema))).select(some)
-        _write(rows.runs(), schema, path, written=part.written)
+        _write(rows.runs(), schema, path, _dropped(part.written))
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -291,20 +293,45 @@ def part_files(folder: Path) -> list[Path]:
 
 
 def write_codes(
-    batches: Iterable[CodeBatch], bits: int, path: str | Path, *, refine: int = 0
+    batches: Iterable[CodeBatch],
+    bits: int,
+    path: str | Path,
+    *,
+    refine: int = 0,
+    made_from: str | None = None,
 ) -> None:
-    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing."""
+    """Write ids and codes of `bits` bits and `refine` bytes to one file, all of it or nothing.
+
+    made_from: what they were made from, which the footer says.
+    """
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
-    _write(chain([first], columns), CodeSchema(bits, refine, first.ids.dtype.kind == "T"), path)
+    schema = CodeSchema(bits, refine, first.ids.dtype.kind == "T")
+    _write(chain([first], columns), schema, path, {} if made_from is None else {MADE: made_from})
+
+
+def made_from(path: Path) -> str | None:
+    """What the footer of a file says that its codes were made from; None where there is no file."""
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415
+
+    try:
+        metadata = parquet.read_metadata(path).metadata or {}
+    except (ArrowException, OSError):
+        return None
+    value = metadata.get(MADE)
+    return None if value is None else value.decode(errors="replace")
+
+
+def _dropped(written: int | None) -> dict[bytes, str]:
+    """What the footer of a part says from which rows were dropped: how many it had."""
+    return {} if written is None else {WRITTEN: str(written)}
 
 
 def _write(
     columns: Iterable[CodeColumns],
     schema: "CodeSchema",
     path: str | Path,
-    *,
-    written: int | None = None,
+    more: dict[bytes, str] | None = None,
 ) -> None:
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -318,8 +345,7 @@ def _write(
                 record = _record_batch(rows, arrow)
                 content.update(record)
                 writer.write_batch(record)
-        rows_before = {} if written is None else {WRITTEN: str(written)}
-        writer.add_key_value_metadata({DIGEST: str(content), **rows_before})
+        writer.add_key_value_metadata({DIGEST: str(content), **(more or {})})
 
 
 def read_codes(
@@ -355,19 +381,18 @@ def read_codes(
     for stretch in stretches:
         for columns, first, schema in stretch.read():
             live = removals.live(columns, first)
-            if not live.all():
-                columns = columns.select(live)
-            if len(epochs := np.unique(columns.epochs)) > 1:  # which would be out of order
-                columns = columns.select(last_of_each(columns.ids))
-            for epoch in epochs:
-                rows = columns.select(columns.epochs == epoch)
-                yield rows.batch(schema.bits if bits is None else bits)
+            rows = columns if live.all() else columns.select(live)
+            if len(np.unique(rows.epochs)) > 1:  # which would be out of order
+                rows = rows.select(last_of_each(rows.ids))
+            for epoch in np.unique(rows.epochs):
+                batch = rows.select(rows.epochs == epoch)
+                yield batch.batch(schema.bits if bits is None else bits)
 
 
 def _stretches(folder: Path, limit: int | None) -> list["_Stretch"]:
     """The files of a folder, as far as they count. limit: rows that were committed."""
     files = sorted(folder.glob("*.parquet"))
-    if not files:
+    if not files and limit != 0:
         raise StorageError(f"{folder} has no Parquet files")
     stretches, start = [], 0
     for file in files:
@@ -640,7 +665,7 @@ def _promised(file: Any, path: Path) -> tuple[CodeSchema, str | None]:
     keep = tuple(name for name in arrow.names if name not in columns) if DIGEST in notes else ()
     schema = CodeSchema(bits, widths.get("refinement", 0), text, keep)
     if DIGEST not in notes:
-        if any(map(_is_ours, arrow)):
+        if BITS not in notes and any(map(_is_ours, arrow)):
             raise _damaged(path, "its metadata are gone")
         return schema, None
     digest = notes[DIGEST].decode(errors="replace")

@@ -430,7 +430,7 @@ def refuse_guess(
     unused = [name for name in unused if name not in options.others]
     for name in (*coordinates, *unused):
         is_id = "id" in name.lower()
-        flags = f"--ids {name}; of rows to rank by, --rerank-ids {name}"
+        flags = f"--ids {name}; of rows to rank by, --set rerank_ids={name}"
         remedy = f"pass ids={name!r} ({flags}) if it identifies rows, or " if is_id else ""
         raise InputError(
             f"{path} has a column {name!r}, which by its name is not part of the vectors: {remedy}"

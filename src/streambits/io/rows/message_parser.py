@@ -161,7 +161,7 @@ class MessageParser:
 
     def _resume(self, offset: Mapping[str, Any]) -> None:
         """Know what an offset has recorded: `_decided` is its inverse."""
-        begun = offset.get("columns") is not None and offset.get("seen", True)
+        begun = offset.get("columns") is not None  # of older versions: only texts were noted
         kind = False if begun else True if self.id_key == "@key:text" else None
         self.columns: int | None = self._width or offset.get("columns")
         self.text: bool | None = offset.get("text", kind)  # whether ids are texts
@@ -229,15 +229,13 @@ class MessageParser:
         if message.data is None:
             return _Event(self._tombstone(message))
         value = _parsed(message.data)
-        fields = value if isinstance(value, dict) else {self.row_key: value}
-        unnamed = not isinstance(value, dict) or self.id_key not in fields
-        placed = unnamed and not self.by_key
-        removes = isinstance(value, dict) and (
-            self._marked(fields) or fields.get(self.row_key, self) is None
-        )
+        whole = isinstance(value, dict)
+        fields = value if whole else {self.row_key: value}
+        placed = not (self.by_key or (whole and self.id_key in fields))
+        removes = whole and (self._marked(fields) or fields.get(self.row_key, self) is None)
         if removes and placed:
             raise BadRowError(f"it removes a row, and has no {self.id_key!r} that says which")
-        name = fields.get(self.id_key) if not unnamed else message.id
+        name = message.id if placed else None if self.by_key else fields[self.id_key]
         name = self._key(message) if self.by_key else name
         if removes:
             self.text = self._checked(name)
@@ -328,8 +326,7 @@ class MessageParser:
             if len(rows) > 1:
                 raise BadRowError(f"it has {len(rows)} rows, and its key can name only one")
             name = self._key(message)
-            self.text = self._checked(name)
-            ids = np.array([name], TEXT if self.text else np.int64)
+            ids = np.array([name], TEXT if self._checked(name) else np.int64)
 
         part = split_rejects(
             ParsedRows(rows, ids),
@@ -337,7 +334,7 @@ class MessageParser:
             lambda place: f"{message.where}, row {place}",
             lambda place: str(rows[place].tolist()),
         )
-        return self._placed(message, len(rows), part, ids is None)
+        return self._decide(message, part, len(rows), placed=ids is None)
 
     def _arrow(self, message: Message) -> RowBatch:
         import pyarrow as pa  # noqa: PLC0415 - slow to import
@@ -372,11 +369,9 @@ class MessageParser:
             table, options = _with_removals(table, names[0], options)
         [batch] = table.select([*names, *options.others]).to_batches()
         part = table_batch(batch, schema, options, message.where, {"row": len(batch)})
-        part = self._placed(message, len(batch), part, not named)
-        if len(part.ids) or part.removals is not None:
-            self.text = part.ids.dtype.kind == "T"
+        part = self._decide(message, part, len(batch), placed=not named)
         if len(part.ids):
-            self.columns, self._numbers = part.rows.shape[1], () if listed else names
+            self._numbers = () if listed else names
         return part
 
     def _arrow_schema(
@@ -391,19 +386,21 @@ class MessageParser:
             text = options.ids is not None and is_text(table.schema.field(options.ids).type)
         return RowSchema(width, "", names, listed, text)
 
-    def _placed(self, message: Message, count: int, part: RowBatch, placed: bool) -> RowBatch:
-        """The same with ids that are made of the place of each row, where they have no others."""
-        if not placed:
-            return part
-        partition, offset = message.id >> SHIFT, message.id & ((1 << SHIFT) - 1)
-        if offset >= LAST_OFFSET or count > 1 << ROW_BITS:
-            raise BadRowError(
-                f"it has {count:,} rows without ids at the offset {offset:,}, and ids are made of "
-                f"offsets below {LAST_OFFSET:,} and at most {1 << ROW_BITS:,} rows: send ids"
-            )
+    def _decide(self, message: Message, part: RowBatch, count: int, *, placed: bool) -> RowBatch:
+        """Let good rows decide; make ids of the places of rows that have no others."""
+        if placed:
+            partition, offset = message.id >> SHIFT, message.id & ((1 << SHIFT) - 1)
+            if offset >= LAST_OFFSET or count > 1 << ROW_BITS:
+                raise BadRowError(
+                    f"it has {count:,} rows without ids at the offset {offset:,}, and ids are made "
+                    f"of offsets below {LAST_OFFSET:,} and at most {1 << ROW_BITS:,} rows: send ids"
+                )
+            part = part._replace(ids=(partition << SHIFT) + (offset << ROW_BITS) + part.ids)
+        if len(part.ids) or part.removals is not None:
+            self.text = part.ids.dtype.kind == "T"
         if len(part.ids):
-            self._places, self.text = True, False
-        return part._replace(ids=(partition << SHIFT) + (offset << ROW_BITS) + part.ids)
+            self.columns, self._places = part.rows.shape[1], self._places or placed
+        return part
 
 
 def _rejected(message: Message, reason: BadRowError) -> Reject:

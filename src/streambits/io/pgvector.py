@@ -18,7 +18,7 @@ LONGEST = 63  # bytes of a name; PostgreSQL cuts off the rest
 WIDEST = 16000  # columns of a vector of pgvector
 
 
-class RerankSql(NamedTuple):
+class RankingSql(NamedTuple):
     """Statements for a table of refined codes.
 
     Attributes
@@ -36,9 +36,9 @@ class RerankSql(NamedTuple):
     query: str
 
 
-def rerank_sql(
+def ranking_sql(
     coder: Coder, table: str = "codes", *, function: str = "streambits_decode"
-) -> RerankSql:
+) -> RankingSql:
     """Write SQL that ranks the refined codes of a table by the distance to what they decode to.
 
     Parameters
@@ -55,7 +55,7 @@ def rerank_sql(
 
     Returns
     -------
-    RerankSql
+    RankingSql
         `setup`, and a `query` for the codes of the coder's epoch.
 
     Raises
@@ -83,7 +83,7 @@ def rerank_sql(
     >>> import streambits as sb
     >>> rows = np.random.default_rng(0).standard_normal((500, 4))
     >>> coder = sb.ssbc(rows[:100], bits=8, refine=2).learn(rows).coder()
-    >>> print(rerank_sql(coder).query)
+    >>> print(ranking_sql(coder).query)
     SELECT id, "streambits_decode_0"(code, refinement) <-> %(row)s::vector AS distance
     FROM (
       SELECT id, code, refinement FROM "codes" WHERE epoch = 0
@@ -102,7 +102,7 @@ def rerank_sql(
     decode, values = f"{function}_{coder.epoch}", f"{function}_values"
     names = _quoted(table), _quoted(decode), _quoted(values)
     setup = _setup(coder, coder.refinement, *names[1:])
-    return RerankSql(setup, _query(coder, coder.refinement, names))
+    return RankingSql(setup, _query(coder, coder.refinement, names))
 
 
 def _setup(coder: Coder, refinement: Refinement, function: str, values: str) -> str:

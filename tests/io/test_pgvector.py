@@ -8,7 +8,7 @@ import pytest
 import streambits as sb
 from streambits.errors import InputError
 from streambits.io.codes import open_sink
-from streambits.io.codes.rerank import bit_strings, rerank_sql, vector_text
+from streambits.io.pgvector import bit_strings, ranking_sql, vector_text
 
 FUNCTION = f"decode_{os.getpid()}"
 
@@ -30,7 +30,8 @@ def learned(rows, bits, **settings):
     return sb.Learner(features, sketch, bits=bits, **settings).learn(rows)
 
 
-@pytest.mark.parametrize(("bits", "refine"), [(0, 3), (3, 3), (8, 3), (13, 3), (0, 5), (8, 5)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("bits", "refine"), [(13, 3), (0, 5), (8, 5)])
 def test_ranks_are_those_of_decoded_rows(bits, refine, *, mixture, postgres_url, table, function):
     """With 4 bytes or more, a fifth of the rows lies beyond the centres."""
     name, ask = table
@@ -43,7 +44,7 @@ def test_ranks_are_those_of_decoded_rows(bits, refine, *, mixture, postgres_url,
     sink = open_sink(postgres_url, codes.bits, refine=codes.refine, table=name)
     sink.write(ids, codes)
     sink.close()
-    found = rerank_sql(coder, name, function=function)
+    found = ranking_sql(coder, name, function=function)
     for _ in range(2):  # as often as one likes
         ask(found.setup)
     decoded = coder.decode(codes)
@@ -62,6 +63,7 @@ def test_ranks_are_those_of_decoded_rows(bits, refine, *, mixture, postgres_url,
     assert np.allclose(np.array(text[1:-1].split(","), float), decoded[7], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 8])
 def test_rows_of_one_length_are_ranked_at_that_length(bits, mixture, postgres_url, table, function):
     name, ask = table
@@ -75,7 +77,7 @@ def test_rows_of_one_length_are_ranked_at_that_length(bits, mixture, postgres_ur
     sink = open_sink(postgres_url, codes.bits, refine=codes.refine, table=name)
     sink.write(np.arange(1500), codes)
     sink.close()
-    found = rerank_sql(coder, name, function=function)
+    found = ranking_sql(coder, name, function=function)
     ask(found.setup)
     for query in rows[:50:10] + 0.25:
         values = {"row": vector_text(query), "k": 10, "candidates": 1500}
@@ -85,6 +87,7 @@ def test_rows_of_one_length_are_ranked_at_that_length(bits, mixture, postgres_ur
         assert np.allclose([distance for _, distance in near], hits.distances[0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_epoch_is_decoded_by_its_coder(mixture, postgres_url, table, function):
     """Also codes of rows beyond the centres, whose bits each coder lays out in its own way."""
     name, ask = table
@@ -100,7 +103,7 @@ def test_each_epoch_is_decoded_by_its_coder(mixture, postgres_url, table, functi
         sink.write(np.arange(18) + 18 * epoch, coder.encode(asked))
     sink.close()
     for coder in coders:
-        ask(rerank_sql(coder, name, function=function).setup)
+        ask(ranking_sql(coder, name, function=function).setup)
     for epoch, coder in enumerate(coders):
         codes = coder.encode(asked)
         assert coder.refinement.is_far(codes.refinement)[9:].all()
@@ -115,12 +118,12 @@ def test_each_epoch_is_decoded_by_its_coder(mixture, postgres_url, table, functi
 def test_codes_that_do_not_decode_and_odd_names_are_refused(mixture):
     rows = mixture(600)
     with pytest.raises(InputError, match="sign bits alone do not decode: learn with refine=8"):
-        rerank_sql(learned(rows, 8).coder())
+        ranking_sql(learned(rows, 8).coder())
     coder = learned(rows, 8, refine=2).coder()
     with pytest.raises(InputError, match="each of 1 to 63 bytes"):
-        rerank_sql(coder, "a.b.c")
+        ranking_sql(coder, "a.b.c")
     with pytest.raises(InputError, match="each of 1 to 63 bytes"):
-        rerank_sql(coder, function="x" * 60)  # with what is added to it
-    found = rerank_sql(coder, 'my"schema.100%', function="of.it")
+        ranking_sql(coder, function="x" * 60)  # with what is added to it
+    found = ranking_sql(coder, 'my"schema.100%', function="of.it")
     assert '"my""schema"."100%%" WHERE epoch = 0' in found.query
     assert 'CREATE TABLE IF NOT EXISTS "of"."it_values" (' in found.setup

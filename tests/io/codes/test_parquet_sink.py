@@ -1,0 +1,390 @@
+"""Parquet parts: they go on exactly where a state was taken, wherever a process died."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from streambits import Codes, _files
+from streambits._digests import seal
+from streambits.errors import ChangedError, InputError, StorageError
+from streambits.io.codes import open_sink
+from streambits.io.codes.parquet import ParquetSink, part_facts, read_codes
+from streambits.storage import _describe
+
+pytestmark = [  # sinks are left as they are, as if killed
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """opened(name): a sink of parts of 64 rows."""
+    return lambda name="sink", bits=20, **more: ParquetSink(tmp_path / name, bits, rows=64, **more)
+
+
+def content(sink):
+    files = sorted(sink.path.glob("*.parquet"))
+    return {file.name: file.read_bytes() for file in files}
+
+
+def fill(sink, codes, ids=None, step=37, commit=()):
+    ids = np.arange(len(codes)) if ids is None else ids
+    for start in range(0, len(codes), step):
+        batch = slice(start, start + step)
+        sink.write(ids[batch], codes[batch])
+        if start // step in commit:
+            sink.commit()
+    return sink
+
+
+def test_parts_depend_on_the_rows_and_only_the_last_has_fewer(codes, opened):
+    for name, step, commit in (("a", 500, ()), ("b", 1, range(0, 500, 50)), ("c", 37, (1, 3))):
+        fill(opened(name), codes, step=step, commit=commit).close()
+    assert content(opened("a")) == content(opened("b")) == content(opened("c"))
+    files = sorted((opened("a").path).iterdir())
+    assert [file.name for file in files] == [f"part-{k:06d}.parquet" for k in range(8)]
+    assert [parquet.read_metadata(file).num_rows for file in files] == [64] * 7 + [52]
+    ids, packed = zip(*((p.ids, p.codes.packed) for p in read_codes(files[0].parent)), strict=True)
+    assert np.concatenate(ids).tolist() == list(range(500))
+    assert np.array_equal(np.concatenate(packed), codes.packed)
+
+
+def test_payload_is_in_columns_of_texts(codes, opened):
+    sink = opened(keep=("title", "year"))
+    texts = np.array([[f"title {n}", None if n % 3 else "1999"] for n in range(100)], object)
+    sink.write(np.arange(100), codes[:100], texts)
+    state = json.loads(json.dumps(sink.state()))
+    sink.write(np.arange(50), codes[:50], texts[50:])
+    sink.remove([99])
+    sink = None  # as if killed: its lock goes with it
+    again = opened(keep=("title", "year"))
+    again.resume(state)
+    again.write(np.arange(90, 99), codes[:9], texts[:9])
+    again.remove([99])
+    again.close()
+    table = parquet.read_table(again.path).to_pydict()
+    kept = dict(zip(table["id"], zip(table["title"], table["year"], strict=True), strict=True))
+    wanted = {n: tuple(texts[n]) for n in range(90)} | {90 + n: tuple(texts[n]) for n in range(9)}
+    assert kept == wanted
+    with pytest.raises(StorageError, match=r"begun with keep \['title', 'year'\], and now it is"):
+        opened(keep=("title",)).resume(state)
+    with pytest.raises(InputError, match=r"payload has shape .* title kept beside them"):
+        opened("other", keep=("title",)).write([1], codes[:1], [["a", "b"]])
+
+
+@pytest.mark.parametrize("length", ["plain", "refined", "pure"])
+def test_a_resumed_sink_is_as_it_was(length, opened, lengths):
+    codes = lengths[length]
+    more = {"bits": codes.bits, "refine": codes.refine}
+    fill(opened("wanted", **more), codes).close()
+    sink, ids = opened(**more), np.arange(500)
+    for stop in (0, 64, 100, 128, 500):
+        fill(sink, codes[sink.rows : stop], ids[sink.rows : stop])
+        state, before = sink.state(), content(sink)
+        assert _describe(state, "state", {})  # what a job can keep
+        fill(sink, codes[::-1], ids + 1000, step=29, commit=(1, 5))
+        if stop == 128:
+            sink.close()
+        sink = opened(**more)
+        sink.resume(json.loads(json.dumps(state)))
+        assert (content(sink), sink.rows) == (before, stop)
+    sink.close()
+    assert content(sink) == content(opened("wanted"))
+
+
+# Every point where a process can die
+
+
+class Died(BaseException):
+    """The end of a process."""
+
+
+class Disk:
+    """Counts what is done to the disk, and fails or ends at the n-th of it.
+
+    fails: the n-th raises an OSError, and those after it work; else it raises `Died`, and nothing
+    after it reaches the disk, as if the process had been killed.
+    """
+
+    def __init__(self, patch):
+        self.left, self.fails, self.patch, self.processes = 0, False, patch, count()
+        disk, real = self, {name: getattr(Path, name) for name in ("replace", "unlink")}
+
+        class File(io.FileIO):
+            def write(self, data):
+                disk.step(lambda: super(File, self).write(bytes(data)[: len(data) // 2]))
+                return super().write(data)
+
+        def act(name):
+            return lambda *asked, **more: disk.step() or real[name](*asked, **more)
+
+        for name in real:
+            patch.setattr(Path, name, act(name))
+        fsync = os.fsync
+        patch.setattr(os, "fsync", lambda descriptor: disk.step() or fsync(descriptor))
+        patch.setattr(_files, "open", lambda path, mode, **_: File(path, mode[:1]), raising=False)
+
+    def step(self, half=lambda: None):
+        if self.left is None:
+            raise OSError(5, "the process is gone")
+        self.left -= 1
+        if self.left == 0:
+            half()
+            if self.fails:
+                raise OSError(28, "No space left on device")
+            self.left = None
+            raise Died
+
+    def limit(self, left):
+        """A new process begins, which ends at so many steps."""
+        self.left = left
+        self.patch.setattr(_files, "_MACHINE", f"{next(self.processes)}")
+
+
+class Job:
+    """Changes and commits, whose states are kept as by a job."""
+
+    def __init__(self, folder, codes, rng):
+        self.folder, self.state, self.next = folder, None, 0
+        self.changes = []
+        for start in range(0, 72, 6):
+            ids = rng.integers(0, 30, 6) if start else np.arange(6)
+            self.changes.append((ids, None if start % 5 == 3 else codes[start : start + 6]))
+
+    def run(self):
+        """On from the last state to the end."""
+        sink = ParquetSink(self.folder, 20, rows=16)
+        if self.state is None:
+            self.state = sink.state()
+        else:
+            sink.resume(self.state)
+        for number in range(self.next, len(self.changes)):
+            ids, codes = self.changes[number]
+            if codes is None:
+                sink.remove(ids)
+            else:
+                sink.write(ids, codes)
+            if number % 4 == 3:
+                self.state, self.next = json.loads(json.dumps(sink.state())), number + 1
+        self.state, self.next = json.loads(json.dumps(sink.state())), len(self.changes)
+        sink.close()
+
+    def wanted(self, end):
+        live = {}
+        for ids, codes in self.changes[:end]:
+            for place, key in enumerate(ids.tolist()):
+                live.pop(key, None)
+                if codes is not None:
+                    live[key] = codes.packed[place].tobytes()
+        return live
+
+    def committed(self):
+        """What readers find."""
+        live = {}
+        for ids, codes in read_codes(self.folder, committed=self.state):
+            live |= dict(zip(ids.tolist(), (code.tobytes() for code in codes.packed), strict=True))
+        return live
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_point_where_it_can_end(fails, step, codes, tmp_path, monkeypatch):
+    """Then what was committed can be read, and going on gives the same; a second end, too.
+
+    step: from one point to the next.
+    """
+    disk = Disk(monkeypatch)
+    disk.fails = fails
+    for stop in range(1, 1000, step):
+        job = Job(tmp_path / f"job{stop}", codes, np.random.default_rng(0))
+        done = False
+        for left in (stop, 1 + stop * 7 % 60):
+            disk.limit(left)
+            try:
+                job.run()
+                done = disk.left is not None and disk.left > 0
+            except Died:
+                pass
+            except StorageError as error:
+                error.args[0].index("No space left on device")
+            disk.limit(0)
+            if job.state is not None:
+                assert job.committed() == job.wanted(job.next)
+            if done:
+                break
+        job.run()
+        assert job.committed() == job.wanted(len(job.changes))
+        rows = sum(parquet.read_metadata(file).num_rows for file in job.folder.glob("part-*"))
+        assert rows == len(job.wanted(len(job.changes)))
+        if done and left == stop:
+            break
+    assert 100 < stop < 900
+
+
+def test_a_settled_job_that_goes_on_loses_nothing(codes, tmp_path):
+    """It ended, rows were dropped, and new ones came, several times."""
+    job = Job(tmp_path / "job", codes, np.random.default_rng(1))
+    changes, job.changes = job.changes, []
+    for end in (2, 3, 9, len(changes), len(changes)):
+        job.changes = changes[:end]
+        job.run()
+        assert job.committed() == job.wanted(end)
+    assert sum(len(ids) for ids, _ in read_codes(job.folder)) == len(job.wanted(end))
+
+
+def test_a_state_of_version_0_2_0_is_gone_on_with(codes, opened, codes_in, pairs):
+    """It counted rows, and a file beside the parts said that rows had been dropped."""
+    for dropped in (False, True):
+        sink = fill(opened(f"old{dropped}"), codes[:100])
+        old = {name: sink.state()[name] for name in ("kind", "bits", "size", "rows", "last")}
+        old |= {"ascending": not dropped, "generation": 0, "digests": {}}
+        if dropped:  # it wrote 110 rows, of which the last replaced ten
+            old |= {"rows": 110, "marked": True}
+            record = seal({"generation": 1, "files": sorted(content(sink))})
+            (sink.path / f".{sink.path.name}.generation").write_bytes(record)
+        sink = opened(f"old{dropped}")
+        sink.resume(old)
+        fill(sink, codes[90:], np.arange(90, 500))
+        state = sink.state()
+        sink = opened(f"old{dropped}")
+        sink.resume(state)
+        sink.close()
+        assert codes_in(sink.path) == pairs([(np.arange(500), codes)])
+
+
+def test_a_place_with_codes_is_not_written_to_by_a_new_job(opened, codes):
+    fill(opened(), codes[:10]).close()
+    before = content(opened())
+    for use in (lambda s: s.write([1], codes[:1]), ParquetSink.state, ParquetSink.commit):
+        with pytest.raises(StorageError, match="holds codes already: choose another place"):
+            use(opened())
+    assert content(opened()) == before
+    opened("none").close()  # nothing of value in it
+    fill(opened("none"), codes).close()
+
+
+def test_what_does_not_fit_is_refused(opened, codes, lengths):
+    sink = fill(opened(), codes[:200])
+    state, before = sink.state(), content(sink)
+    for wrong, said in (
+        (lambda: sink.write(np.arange(500), lengths["refined"]), "bytes of refinement, and those"),
+        (lambda: sink.write(["a"], codes[:1]), "ids that are whole numbers, and the next is 'a'"),
+        (lambda: sink.write([1], Codes(codes.packed[:1], 20, 2**31)), "takes epochs up to"),
+    ):
+        with pytest.raises(InputError, match=said):
+            wrong()
+    sink.commit()
+    assert (content(sink), sink.rows) == (before, 200)
+    sink.close()
+    with pytest.raises(InputError, match="is closed: open it again, and resume"):
+        sink.write([1], codes[:1])
+    with pytest.raises(StorageError, match="was begun with bits 20, and now it is 21"):
+        opened(bits=21).resume(state)
+    with pytest.raises(StorageError, match="was begun with size 64, and now it is 65"):
+        ParquetSink(sink.path, 20, rows=65).resume(state)
+    last = sink.path / "part-000003.parquet"
+    last.unlink()
+    with pytest.raises(StorageError, match=r"part-000002.* ends after 192 rows, and 200 were writ"):
+        opened().resume(state)
+    (sink.path / "part-000001.parquet").rename(last)
+    with pytest.raises(StorageError, match=r"part-000001.parquet is gone, and was written"):
+        opened().resume(state)
+    os.truncate(sink.path / "part-000000.parquet", 10)
+    with pytest.raises(StorageError, match="cannot be read as Parquet"):
+        opened().resume(state)
+
+
+def test_trouble_with_the_disk_is_a_sentence(opened, codes, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=r"file/there cannot be written: Not a directory"):
+        opened("file/there").write([1], codes[:1])
+
+
+def test_an_id_that_comes_again_in_the_next_epoch_is_read_while_the_sink_is_open(codes, opened):
+    """Its first epoch has no other codes, which was an IndexError."""
+    sink = opened()
+    sink.write([1], codes[:1])
+    sink.write([1], Codes(codes.packed[1:2], 20, 1))
+    sink.commit()
+    [(ids, last)] = read_codes(sink.path)
+    assert (ids.tolist(), last) == ([1], Codes(codes.packed[1:2], 20, 1))
+
+
+def test_rows_that_were_dropped_while_they_were_read_are_noticed(opened, codes):
+    sink = fill(opened(), codes[:200], np.random.default_rng(0).integers(0, 90, 200))
+    sink.commit()
+    reading = read_codes(sink.path)
+    next(reading)
+    sink.close()
+    with pytest.raises(ChangedError, match=r"has changed while it was read.*: read it again"):
+        list(reading)
+    assert part_facts(sink.path / "part-000000.parquet").settled
+
+
+WRITE = """
+import sys
+import numpy as np
+from streambits import Codes
+from streambits.io.codes import open_sink
+sink = open_sink(sys.argv[1], 20)
+sink.write(np.arange(3), Codes.from_bits(np.eye(3, 20, dtype=bool)))
+print("writes", flush=True)
+sys.stdin.read()
+sink.close()
+"""
+
+
+@pytest.mark.slow
+def test_one_process_writes_at_a_time(codes, tmp_path):
+    path = tmp_path / "sink"
+    (tmp_path / "link").symlink_to(path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WRITE, path], **pipes) as other:
+        assert other.stdout.readline() == b"writes\n"
+        for name in ("sink", "link"):
+            sink = open_sink(tmp_path / name, 20)
+            said = rf"another process \({other.pid}\) writes to .*{name}: wait .* another sink$"
+            with pytest.raises(StorageError, match=said):
+                sink.write([7], codes[:1])
+            with pytest.raises(InputError, match="is closed"):
+                sink.write([7], codes[:1])
+        other.stdin.close()
+        assert other.wait() == 0
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_lock_that_was_removed_ends_the_sink_at_its_commit(codes, opened):
+    sink = fill(opened(), codes[:9])
+    sink.commit()
+    sink.write([77], codes[9:10])
+    (sink.path / ".sink.lock").unlink()
+    with pytest.raises(StorageError, match=r"\.sink\.lock, which kept others out, was removed"):
+        sink.commit()
+    with pytest.raises(InputError, match="is closed"):
+        sink.write([1], codes[:1])
+
+
+def test_new_names_and_parts_reach_the_disk(codes, opened, tmp_path, monkeypatch):
+    synced, real = {}, os.fsync
+
+    def fsync(descriptor):
+        real(descriptor)
+        synced[os.fstat(descriptor).st_ino] = os.fstat(descriptor).st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    sink = opened("a/b")
+    sink.write([1], codes[:1])
+    sink.commit()
+    part = sink.path / "part-000000.parquet"
+    assert {path.stat().st_ino for path in (tmp_path, tmp_path / "a", sink.path)} <= set(synced)
+    assert synced[part.stat().st_ino] == part.stat().st_size
+    sink.close()
