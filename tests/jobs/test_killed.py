@@ -120,9 +120,14 @@ def payloads(rows):
     return [json.dumps(row).encode() for row in rows.astype(float).tolist()]
 
 
-def test_online_over_nats(jobs, moving, nats_server, tmp_path, content):
-    name = nats_server.new(payloads(moving))
-    command = ["online", f"{nats_server.url}/{name}", *ONLINE]
+@pytest.mark.parametrize("layout", ["json", "f4"])
+def test_online_over_nats(jobs, moving, nats_server, tmp_path, content, layout):
+    messages, more = payloads(moving), []
+    if layout == "f4":  # 40 rows per message
+        messages = [part.astype("<f4").tobytes() for part in np.split(moving, range(40, 9000, 40))]
+        more = ["--set", "format=f4", "--columns", moving.shape[1]]
+    name = nats_server.new(messages)
+    command = ["online", f"{nats_server.url}/{name}", *ONLINE, *more]
     jobs.whole([*command, "--out", tmp_path / "alone"])
     wanted = content(tmp_path / "alone")
     assert len(wanted["rejects.jsonl"].splitlines()) == 18
