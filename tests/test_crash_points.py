@@ -84,16 +84,20 @@ class Calls:
 
 
 class Counted:
-    """A file that counts what is written to it, and holds nothing back."""
+    """A file of which the first and the last write count, as Python holds back what is between."""
 
     def __init__(self, file, calls):
-        self._file, self._calls = file, calls
+        self._file, self._calls, self._begun = file, calls, False
 
     def write(self, content):
+        if not self._begun:
+            self._calls.tick("write")
+            self._begun = True
+        return self._file.write(content)
+
+    def flush(self):
         self._calls.tick("write")
-        done = self._file.write(content)
         self._file.flush()
-        return done
 
     def __getattr__(self, name):
         return getattr(self._file, name)
@@ -213,7 +217,7 @@ if SLOW:
     POINTS = 1 << 30
 else:
     CASES = [(add, "waiting", 0), (add, "started", 1), *((c, "started", 0) for c in CHANGES)]
-    POINTS = 6  # of a change, some over all
+    POINTS = 4  # of a change, some over all
 every_case = pytest.mark.parametrize(
     ("change", "base", "often"),
     [case for case in CASES if case[:2] != (renew, "waiting")],
@@ -230,10 +234,12 @@ def points(change, place, model):
     return range(1, calls.count + 1, 1 + calls.count // POINTS), after
 
 
-def check_either(place, models):
+def check_either(place, models, *, goes_on=True):
     """It is one of these states, and goes on."""
     with StreamIndex.open(place) as index:
         model = check_one(index, models)
+        if not goes_on:
+            return
         rows = made(9, 5)
         index.add(rows, range(5))
         model = model.after_add(rows, range(5))
@@ -316,7 +322,7 @@ def check_that_any_call_is_the_last(change, base, copied):
             shutil.rmtree(place)
             shutil.copytree(whole, place)
             try:
-                check_either(place, [model, after])
+                check_either(place, [model, after], goes_on=how == "as it is")
             except BaseException as error:
                 raise AssertionError(f"call {number}, {how}") from error
 

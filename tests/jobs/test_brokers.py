@@ -119,7 +119,7 @@ def test_a_bad_message_is_told_by_its_place(jobs, mixture, broker, tmp_path):
     [
         (["a.npy"], {"follow": True}, "follow is for brokers"),
         (["a.npy"], {"idle": 0.0}, "idle is for brokers"),
-        (["http://x/y"], {}, "is not a source: name files, or one of nats://"),
+        (["pulsar://x/y"], {}, "is not a source: no package knows pulsar://"),
         (["nats://x/y", "a.npy"], {}, "is not a source"),
         (["nats://x/y"], {"columns": ["a", "b"]}, "in JSON it is the number of values per row"),
     ],

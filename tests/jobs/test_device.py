@@ -75,7 +75,6 @@ def test_a_job_goes_on_where_it_was(tmp_path, rows, monkeypatch):
             yield from super()._work(learner, batch)
 
     monkeypatch.setattr("streambits.jobs.reader.TOGETHER_THERE", 2000)
-    monkeypatch.setattr("streambits.io.rows.npy.BLOCK", 2000, raising=False)
     with pytest.raises(StopError):
         run(tmp_path, "parts", Stopping(SETTINGS, device=DEVICE), rows=1000)
     run(tmp_path, "parts", Online(SETTINGS, device=DEVICE))
