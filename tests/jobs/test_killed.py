@@ -121,7 +121,7 @@ def payloads(rows):
 
 
 @pytest.mark.parametrize("layout", ["json", "f4"])
-def test_online_over_nats(jobs, moving, nats_server, tmp_path, content, layout):
+def test_online_over_nats(jobs, moving, nats_server, *, tmp_path, content, layout):
     messages, more = payloads(moving), []
     if layout == "f4":  # 40 rows per message
         messages = [part.astype("<f4").tobytes() for part in np.split(moving, range(40, 9000, 40))]
