@@ -4,28 +4,12 @@ import pytest
 import streambits as sb
 from streambits.errors import InputError, RankError
 from streambits.evaluation.bits import bits_changed
-from streambits.sketches import FrequentDirections, Gram
 
 
 def same_up_to_signs(codes, bits):
     """Every bit equal to the expected one, or to its opposite for all rows."""
     agree = (codes.unpack() == bits).mean(axis=0)
     return np.maximum(agree, 1 - agree)
-
-
-@pytest.mark.parametrize(
-    ("method", "sketch", "centred"),
-    [
-        ("ssbc", Gram, True),
-        ("paper", FrequentDirections, False),
-        ("pcah", Gram, True),
-        ("itq", Gram, True),
-    ],
-)
-def test_methods_are_made_of_the_parts_in_the_table(build, train, method, sketch, centred):
-    learner = build(method, train)
-    assert type(learner.sketch) is sketch
-    assert learner.sketch.centred == centred
 
 
 def test_pcah_gives_the_signs_of_principal_components(train, rows):
