@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import timer
-from benchmarks.timer import Prepared, Reported, Timing, figures, in_turns, machine, power
+from benchmarks.timer import Prepared, Timing, figures, in_turns, machine
 
 
 class Clock:
@@ -87,25 +87,6 @@ def test_preparation_is_outside_of_the_clock_and_new_for_each_run():
     (taken,) = in_turns(Prepared(prepare, work), rounds=2, repeats=2, clock=clock)
     assert taken.rounds.tolist() == [2, 2]
     assert made == [0, 1, 2, 3, 4]
-
-
-def test_reported_seconds_are_taken_as_they_are():
-    (taken,) = in_turns(Reported(lambda: 7.0), rounds=2, repeats=1)
-    assert taken.rounds.tolist() == [7, 7]
-
-
-def test_quartiles_enclose_the_median():
-    rng = np.random.default_rng(0)
-    ours, theirs = Timing(rng.random(9) + 0.5), Timing(rng.random(9) + 0.5)
-    found = theirs.over(ours)
-    assert found.low <= found.median <= found.high
-    assert found.median == np.median(theirs.rounds / ours.rounds)
-
-
-@pytest.mark.parametrize("exponent", [0, 0.5, 1, 2])
-def test_power_finds_the_exponent(exponent):
-    sizes = np.array([1, 2, 4, 8, 16, 32])
-    assert power(sizes, 3 * sizes**exponent) == pytest.approx(exponent)
 
 
 @pytest.mark.parametrize(

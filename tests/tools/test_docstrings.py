@@ -53,8 +53,8 @@ def test_parts_of_a_docstring():
 
 
 def test_markdown_has_all_of_it_and_no_accidents():
-    text = Docstring.read(TEXT).markdown(lambda code: f"[{code}](#x)")
-    assert "More of [`it`](#x), with \\*stars\\* and a\\_b." in text
+    text = Docstring.read(TEXT).markdown()
+    assert "More of `it`, with \\*stars\\* and a\\_b." in text
     assert "-   `rows`, *array of shape (n, d)*: The rows.\n    \n    A second paragraph." in text
     assert "\n-   `k`, *int, default 10*\n" in text
     assert "```pycon\n>>> 1 + 1\n2\n\n>>> 2\n2\n```" in text
