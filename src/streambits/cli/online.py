@@ -30,8 +30,8 @@ def online_command(
     """Give every row of a stream its code at once, and learn from it.
 
     OUT gets codes/, model.safetensors (the learner), coders.safetensors, epochs/ and rejects.jsonl,
-    which are committed together. After a crash or a signal the same command goes on, and the end is
-    the same to the byte. It also reads files that were added.
+    which are committed together. After a crash or a signal the same command goes on, and codes and
+    models in the end are the same. It also reads files that were added.
 
     Example: streambits online vectors/*.parquet --bits 64 --out codes/
     """
