@@ -10,6 +10,7 @@ KINDS = {  # small ones: 80 rows are gathered for the first coder
     "auto": {"bits": 4, "n_landmarks": 8},
     "refined": {"method": "ssbc", "bits": 6, "n_landmarks": 8, "refine": 1},
     "product": {"method": "product", "n_landmarks": 8, "refine": 2},
+    "certified": {"method": "product", "n_landmarks": 8, "refine": 2, "certified": True},
     "linear": {"method": "linear", "bits": 3, "n_landmarks": 8},
 }
 LAST = 2**63 - 1
@@ -92,7 +93,8 @@ class Model:
             assert len(set(ids)) == count
             assert set(ids) <= set(chosen)
             assert (np.diff(distances) >= 0).all()
-        if index.waiting or options.get("rerank", 0) >= len(self.rows) or not chosen:
+        exact = options.get("exact") or options.get("rerank", 0) >= len(self.rows)
+        if index.waiting or exact or not chosen:
             self.check_exact(hits, queries, chosen)
 
     def check_exact(self, hits, queries, chosen):

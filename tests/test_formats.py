@@ -81,7 +81,7 @@ def test_columns_of_codes_are_those_of_the_table():
     assert f"{parquet.ROWS:,} rows" in PAGE
     line = json.loads((KEPT / "codes.jsonl").read_text().splitlines()[0])
     assert list(line) == list(json.loads(re.search(r"`(\{\"id\": 7, \"code.*?\})`", PAGE)[1]))
-    assert all(f"`{name}`" in PAGE for name in npy.NAMES)
+    assert all(f"`{name}.npy`" in PAGE for name in npy.NAMES)
     assert f"{len(faiss.MARK) + 4} bytes" in PAGE
 
 

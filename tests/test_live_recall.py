@@ -94,6 +94,24 @@ def test_recall_of_more_rows_than_the_sample_holds_is_extrapolated(monkeypatch):
     assert found.mean == pytest.approx(true, abs=0.05)
 
 
+@pytest.mark.parametrize("k", [30, 100])
+@pytest.mark.parametrize("settings", [{"refine": 8}, {}])
+def test_recall_of_many_answers_is_that_of_the_same_search(settings, k, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((9000, 6)) @ rng.standard_normal((6, 16))
+    rows = (rows + 0.3 * rng.standard_normal(rows.shape)).astype(np.float32)
+    true, found = (
+        sb.StreamIndex(bits=16, n_landmarks=50, method="ssbc", keep_rows=keep, **settings)
+        for keep in (True, False)
+    )
+    true.add(rows)
+    monkeypatch.setattr(live_recall, "BYTES", 4000 * 64)
+    found.add(rows)
+    exact, sampled = true.recall(k, queries=200), found.recall(k, queries=200)
+    assert (exact.measured, sampled.measured) == (9000, 4000)
+    assert sampled.mean == pytest.approx(exact.mean, abs=0.04)
+
+
 def test_recall_needs_codes(mixture):
     index = sb.StreamIndex(bits=8, n_landmarks=30)
     index.add(mixture(100))

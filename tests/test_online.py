@@ -152,6 +152,13 @@ def test_nothing_is_read_before_the_first_code_is_asked_for(rows, train):
     assert read == []
 
 
+@pytest.mark.parametrize("flow", [sb.encode_online, sb.encode_stream])
+def test_batches_without_rows_are_passed_over(rows, train, flow):
+    parts = [rows[:0], rows[:600], rows[:0], rows[600:700]]
+    _, expected = everything(flow(sb.ssbc(train, 8), [rows[:600], rows[600:700]]))
+    assert everything(flow(sb.ssbc(train, 8), parts))[1] == expected
+
+
 def test_an_empty_stream_gives_no_code(train):
     assert list(sb.encode_online(sb.ssbc(train, 8), [])) == []
     assert list(sb.encode_stream(sb.ssbc(train, 8), [])) == []

@@ -1,6 +1,7 @@
 import copy
 import os
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier, Event, Thread
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import streambits as sb
 from forks import in_child
 from streambits import _threads
-from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map
+from streambits._threads import ForkSafeLock, Gate, one_blas_thread, ordered_map
 
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -319,3 +320,53 @@ def test_the_first_search_after_opening_prepares_itself_with_one_thread(tmp_path
         index.search(np.ones((1, 20)))
     assert counts
     assert set(counts) == {1}
+
+
+def test_a_slow_reader_keeps_no_other_out_while_a_change_waits():
+    gate, began, done, order = Gate(), Event(), Event(), []
+
+    def slow():
+        with gate.reading():
+            began.set()
+            assert done.wait(30)
+            with gate.reading():  # also within
+                order.append("slow")
+
+    def change():
+        assert began.wait(30)
+        with gate.changing():
+            order.append("change")
+
+    def quick():
+        with gate.reading():
+            order.append("quick")
+
+    threads = [Thread(target=work, daemon=True) for work in (slow, change, quick)]
+    for thread in threads[:2]:
+        thread.start()
+    time.sleep(0.1)  # it waits by now
+    threads[2].start()
+    threads[2].join(3)
+    done.set()
+    for thread in threads:
+        thread.join(3)
+    assert order == ["quick", "slow", "change"]
+
+
+def test_changes_are_not_starved_by_readers():
+    gate, stop = Gate(), Event()
+
+    def read():
+        while not stop.is_set():
+            with gate.reading():
+                time.sleep(0.001)
+
+    threads = [Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        with gate.changing():
+            pass
+    stop.set()
+    for thread in threads:
+        thread.join()

@@ -101,6 +101,7 @@ GROUPS = (
             "streambits.open_codes",
             "streambits.io.rows",
             "streambits.io.codes",
+            "streambits.io.codes.convert.export",
             "streambits.jobs.job.run_job",
             "streambits.jobs.folder.JobFolder",
             "streambits.jobs.models.open_model",

@@ -140,9 +140,9 @@ def line(cell: Cell, figures: Figures) -> str:
     megabytes of a coder; or the reason why there are no figures.
     """
     usual = Cell(cell.stream, cell.method, cell.bits)
-    other = [one for one, plain in zip(cell, usual, strict=True) if one != plain]
-    other = [f"seed {one}" if isinstance(one, int) else one for one in other]
-    head = f"{cell.stream:12} {cell.bits:4} {', '.join([cell.method, *other]):36}"
+    apart = [one for one, plain in zip(cell, usual, strict=True) if one != plain]
+    more = [f"seed {one}" if isinstance(one, int) else str(one) for one in apart]
+    head = f"{cell.stream:12} {cell.bits:4} {', '.join([cell.method, *more]):36}"
     if "reason" in figures:
         return f"{head} n/a: {figures['reason']}"
     maps = (figures.get(name, {}).get(cell.level) for name in ("map", "asymmetric", "own"))

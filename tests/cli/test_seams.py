@@ -41,6 +41,10 @@ def folder(tmp_path):
     return add
 
 
+def as_csv(rows):
+    return "\n".join(",".join(map(str, row)) for row in rows.tolist()).encode() + b"\n"
+
+
 def as_jsonl(items):
     return "".join(json.dumps(item) + "\n" for item in items)
 
@@ -52,6 +56,20 @@ def codes_in(where):
 
 
 # Continue
+
+
+@pytest.mark.parametrize("second", [slice(1500), slice(1000, 1300)])
+def test_standard_input_is_not_resumed_and_the_ways_out_are_named(
+    second, done, fails, rows, tmp_path
+):
+    job = ("online", "-", *SETTINGS, "--out", tmp_path / "job")
+    done(*job, stdin=as_csv(rows[:1000]))
+    before = codes_in(tmp_path / "job")
+    said = fails(*job, stdin=as_csv(rows[second]))
+    assert "standard input" in said
+    assert "--from" in said
+    assert "another folder" in said
+    assert codes_in(tmp_path / "job") == before
 
 
 @pytest.mark.parametrize("verb", ["online", "learn"])
@@ -151,7 +169,7 @@ def test_documents_with_text_ids_deletes_and_payload(kind, done, fails, rows, *,
     answers = done(*again, "--set", "rerank_ids=id").lines
     assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
     assert [answer["distances"] for answer in answers] == [[0], [0]]
-    assert "with their ids (--set rerank_ids=NAME)" in fails(*again)
+    assert "--set rerank_ids=id" in fails(*again)
 
 
 AGAIN = """
@@ -267,7 +285,7 @@ def test_rows_that_wait_for_landmarks_are_searched(done, rows, tmp_path):
     np.save(tmp_path / "rows.npy", rows[:1000])
     np.save(tmp_path / "q.npy", rows[:3])
     with JobFolder(tmp_path / "job", {"verb": "online"}) as folder:
-        sink = open_sink(f"parquet:{folder.codes}", 16)
+        sink = open_sink(folder.codes, 16)
         job = Job(
             open_source(tmp_path / "rows.npy"),
             Online(work),

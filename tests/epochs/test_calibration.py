@@ -1,5 +1,3 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from streambits.epochs.calibration import (
     distance_curve,
     query_scales,
     shares,
-    smoothed,
 )
 
 
@@ -124,24 +121,6 @@ def test_equal_rows_and_huge_ones_have_a_scale_too(rows):
     scale = Calibration(rows, codes)(rows[:2], codes[:2])
     assert np.isfinite(scale).all()
     assert (np.diff(scale) > 0).all()
-
-
-@pytest.mark.parametrize("bits", [1, 31, 64, 1000])
-def test_smoothing_weighs_all_pairs_and_holds_few_of_them(bits):
-    values = np.random.default_rng(0).random((3, bits + 1))
-    steps = np.arange(bits + 1)
-    weights = np.exp(-0.5 * ((steps[:, None] - steps) / max(1.0, bits / 32)) ** 2)
-    assert np.allclose(smoothed(values), values @ weights)
-
-
-def test_scales_of_long_codes_leave_nothing_behind():
-    near, far = np.full((1, 4), 9, np.uint16), np.ones((1, 4))
-    tracemalloc.start()
-    query_scales(np.ones(4097), near, far, 4096)
-    left, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert left < 1 << 20
-    assert peak < 1 << 25  # the whole matrix has 2^27 bytes
 
 
 def test_a_row_of_the_sample_itself_does_not_outweigh_its_neighbours():

@@ -2,7 +2,6 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from forks import in_child
@@ -123,16 +122,6 @@ def test_real_valued_hits_over_epochs_are_those_of_brute_force(streamed, allowed
     assert np.mean(hits.ids == [[one[1] for one in each] for each in expected]) > 0.99  # ties
 
 
-def test_real_valued_hits_are_the_same_with_any_number_of_threads(streamed):
-    _, coders, index, rows = streamed
-    again = sb.CoderSet.from_state(coders.state())
-    hits = coders.search(index, rows[::40], 5)
-    with threadpool_limits(1):
-        alone = again.search(index, rows[::40], 5)
-    assert np.array_equal(hits.ids, alone.ids)
-    assert np.array_equal(hits.distances, alone.distances)
-
-
 def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
     _, coders, index, rows = streamed
     scanned, tabled = sb.HammingIndex(32, strategy="scan"), sb.HammingIndex(32, strategy="multi")
@@ -151,14 +140,6 @@ def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
     for wrong in ("yes", 1, None):
         with pytest.raises(InputError, match="real is"):
             coders.search(index, rows[:2], 3, real=wrong)
-
-
-def test_auto_is_numbers_of_bits_on_a_device(streamed):
-    pytest.importorskip("torch")
-    _, coders, _, rows = streamed
-    there = sb.HammingIndex(32, strategy="scan").on("cpu")  # as a device
-    there.add(coders[0].encode(rows[:300]))
-    assert coders.search(there, rows[:2], 3).distances.dtype == np.int32
 
 
 def test_one_epoch_needs_no_scale_and_none_finds_nothing():
@@ -283,27 +264,6 @@ def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
         coders.record(coders[0], rows[:5], coders[0].encode(rows[:5]))
 
 
-def test_samples_are_single_precision_and_bytes(streamed):
-    *_, rows = streamed
-    learner = sb.ssbc(rows[:100].astype(np.float64), bits=12)
-    coder, coders = learner.coder(), sb.CoderSet(sample=50)
-    coders.record(coder, rows, coder.encode(rows))
-    state = coders.state()["epochs"]["0"]
-    assert state["rows"].rows.dtype == np.float32
-    assert state["codes"].rows.dtype == np.uint8
-    assert state["codes"].rows.shape == (50, 2)
-
-
-def test_many_queries_over_many_epochs_are_asked_in_turns(streamed, monkeypatch):
-    _, coders, index, rows = streamed
-    whole = coders.search(index, rows[::100], 5)
-    monkeypatch.setattr("streambits.epochs.coder_set.SCALES", 1)
-    parts = coders.search(index, rows[::100], 5)
-    assert np.array_equal(whole.ids, parts.ids)
-    assert np.allclose(whole.distances, parts.distances)
-    assert coders.search(index, rows[:0], 5).ids.shape[0] == 0
-
-
 def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, monkeypatch):
     *_, rows = streamed
     coders, learner = sb.CoderSet(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
@@ -358,14 +318,6 @@ def test_rows_noted_later_change_what_distances_mean(two_parts):
     after, expected = (c.scales(rows[:9], c.encode(rows[:9]))[0] for c in (asked, never))
     assert np.array_equal(after, expected)
     assert not np.allclose(after, before, rtol=0.01)
-
-
-def test_retired_epochs_take_no_memory(streamed):
-    _, coders, *_ = streamed
-    some = sb.CoderSet.from_state(coders.state())
-    some.keep([3])
-    only = sb.CoderSet.from_state(coders.state() | {"epochs": {"3": coders.state()["epochs"]["3"]}})
-    assert some.nbytes == only.nbytes < coders.nbytes / 3
 
 
 @pytest.mark.parametrize("kept", [(1, 3), (2,)])
@@ -516,32 +468,6 @@ def test_candidates_come_from_bits_or_real_values_in_every_epoch(refined):
     found = coders.search(one, queries[:1], 3, candidates="all")
     assert found.distances.dtype == np.float64
     assert found.distances[0, 0] < 1
-
-
-@pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
-def test_refined_codes_can_be_searched_by_their_bits_alone(refined):
-    coders, index, rows = refined
-    hits = coders.search(index, rows[::600], 7, real=False, decode=not index.bits)
-    if not index.bits:
-        assert hits.distances.dtype == np.float64  # nothing but the refinement to search by
-        return
-    held = [index.get(np.arange(1000) + 1000 * epoch).unpack() for epoch in coders]
-    asked = [coders[epoch].encode(rows[::600]).unpack() for epoch in coders]
-    far = np.concatenate(
-        [(q[:, None] != h).sum(axis=2) for q, h in zip(asked, held, strict=True)], axis=1
-    )
-    assert (hits.distances == np.sort(far, axis=1)[:, :7]).all()
-    assert (np.take_along_axis(far, hits.ids, axis=1) == hits.distances).all()
-
-
-def test_a_search_of_refined_codes_without_any_finds_nothing(refined):
-    coders, index, rows = refined
-    empty = sb.HammingIndex(index.bits, refine=5)
-    assert coders.search(empty, rows[:2], 3, candidates="all").ids.shape == (2, 0)
-    assert coders.search(empty, rows[:2], 3, exact=rows).reads.tolist() == [0, 0]
-    assert coders.search(index, rows[:0], 3).ids.shape == (0, 0)
-    unknown = sb.HammingIndex(32)
-    assert coders.search(unknown, rows[:2], 3, candidates="all").ids.shape == (2, 0)
 
 
 def test_refined_codes_of_coders_without_a_refinement_are_searched_by_their_bits(streamed):

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import streambits as sb
 from streambits.epochs.detector import ALARM, CHUNK, SAMPLED, TOLERANCE
@@ -172,29 +170,6 @@ def test_an_alarm_begins_an_epoch_with_landmarks_like_the_new_mixture_and_of_the
     assert learner.learn(rows[done:]).epoch == 1
 
 
-@given(st.lists(st.integers(0, len(turning())), max_size=4))
-@settings(max_examples=5)
-def test_any_split_gives_the_same_epochs_and_evidence(cuts):
-    rows = turning()
-    whole, split = learned(rows), learned(rows, cuts)
-    assert whole.epoch >= 1
-    assert split.epoch == whole.epoch
-    assert np.array_equal(split.features.landmarks, whole.features.landmarks)
-    evidence = [[one.proportion_evidence for one in some.drift] for some in (split, whole)]
-    assert evidence[0] == evidence[1]
-
-
-@pytest.mark.parametrize("cut", [1000, BURN_IN + 300, BURN_IN + 9 * CHUNK + 1, 24_000, 30_000])
-def test_saved_and_resumed_equals_never_stopped(cut, tmp_path):
-    rows = turning()
-    whole = learned(rows)
-    sb.save(learned(rows[:cut]), tmp_path / "learner.safetensors")
-    resumed = sb.load(tmp_path / "learner.safetensors").learn(rows[cut:])
-    assert (resumed.epoch, resumed.seen) == (whole.epoch, whole.seen)
-    assert np.array_equal(resumed.features.landmarks, whole.features.landmarks)
-    assert repr(resumed.drift) == repr(whole.drift)
-
-
 def test_a_shard_starts_anew_with_the_same_components_and_merges():
     rows = turning()
     learner = learned(rows[:20_000])
@@ -204,14 +179,6 @@ def test_a_shard_starts_anew_with_the_same_components_and_merges():
     assert np.array_equal(*held)
     assert [one.proportions.count for one in monitors] == [39, 0]
     assert learner.merge(shard.learn(rows[:600])).seen == 20_600
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_stream_that_stays_keeps_its_epoch(seed):
-    rows = mixture(120_000, 0.7, seed)
-    learner = learned(rows)
-    assert learner.epoch == 0
-    assert max(one.proportion_evidence for one in learner.drift) < ALARM / 2
 
 
 def alarm_of(rows, batch):

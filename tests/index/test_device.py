@@ -77,9 +77,16 @@ def test_epochs_are_searched_together():
     assert same(index.on(DEVICE).search(epochs, 20), index.search(epochs, 20))
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner", "cosine"])
-@pytest.mark.parametrize("candidates", [None, 1000, "all"])
-@pytest.mark.parametrize("one_length", [False, True])
+@pytest.mark.parametrize(
+    ("metric", "candidates", "one_length"),
+    [
+        ("euclidean", None, False),
+        pytest.param("inner", 1000, False, marks=pytest.mark.slow),
+        pytest.param("cosine", "all", False, marks=pytest.mark.slow),
+        pytest.param("euclidean", "all", True, marks=pytest.mark.slow),
+        pytest.param("inner", None, True, marks=pytest.mark.slow),
+    ],
+)
 def test_refined_codes_are_ranked_as_on_the_host(metric, candidates, one_length, monkeypatch):
     narrowed = []
     from streambits.index import device  # noqa: PLC0415

@@ -276,27 +276,6 @@ def test_real_values_cost_their_size_and_weights_multiply_them():
     assert (hits.ids.tolist(), hits.distances.tolist()) == ([[20, 30, 10]], [[2.0, 3.0, 4.0]])
 
 
-def test_auto_builds_tables_after_enough_scans_and_keeps_them_only_if_faster(monkeypatch):
-    rng = np.random.default_rng(0)
-    codes = Codes.from_bits(truth_values(rng, 3000, 64))
-    monkeypatch.setattr(segment, "LEAST_CODES", 1000)
-    monkeypatch.setattr(segment, "TABLES_PAY", 10)
-    for faster in (True, False):
-        times = iter([1.0, 2.0] if faster else [2.0, 1.0])
-        monkeypatch.setattr(segment, "_seconds", lambda _, times=times: next(times))
-        index = HammingIndex(64)
-        index.add(codes)
-        before = index.nbytes
-        plain = [index.search(codes[:6], 5).ids.tolist() for _ in range(3)]
-        assert plain[0] == plain[1] == plain[2]
-        assert (index.nbytes > before) == faster
-    forced = HammingIndex(64, strategy="scan")
-    forced.add(codes)
-    for _ in range(3):
-        forced.search(codes[:6], 5)
-    assert forced.nbytes == before
-
-
 def test_small_adds_in_any_order_make_few_segments():
     index, rng = HammingIndex(8), np.random.default_rng(0)
     for key in rng.permutation(3000):
@@ -405,16 +384,6 @@ def test_ids_by_default_end_where_numbers_do():
     assert list(index) == [2**63 - 1]
     with pytest.raises(InputError, match="used up"):
         index.add(TWO[:1])
-
-
-def test_an_update_that_is_refused_leaves_the_codes_of_the_known_ids():
-    index = HammingIndex(3)
-    index.add(TWO, [7, 0])
-    for codes in (TWO[[1, 0]], LATER[[1, 0]]):
-        with pytest.raises(InputError, match="id 8 is not in the index"):
-            index.update(codes, [7, 8])
-        assert index.epochs == (0,)
-        assert index.get([7, 0]) == TWO
 
 
 TEXTS = ["here", "there"]
@@ -542,19 +511,6 @@ def at_distances(distances, bits):
     return np.arange(bits) < np.asarray(distances)[:, None]
 
 
-def test_a_dead_code_that_is_closer_costs_no_neighbour():
-    """Candidates are weeded out before a chunk that has something closer, be it dead."""
-    distances = np.full(3000, 60)
-    distances[:4], distances[2000] = [40, 30, 20, 20], 10
-    rows = at_distances(distances, 64)
-    for k in (1, 2, 3):
-        index = HammingIndex(64, strategy="scan")
-        index.add(Codes.from_bits(rows))
-        index.remove([2000])
-        held = {key: row for key, row in enumerate(rows) if key != 2000}
-        check(index, held, np.zeros((1, 64), np.bool_), k, 25)
-
-
 @pytest.mark.parametrize("closer", [1, 2, 500, 1024])
 def test_queries_that_come_closer_chunk_by_chunk_keep_apart(closer):
     """Each chunk of 1024 codes is closer than all before to one query, and farther from another."""
@@ -568,63 +524,6 @@ def test_queries_that_come_closer_chunk_by_chunk_keep_apart(closer):
     for q, expected in enumerate(brute_force(dict(enumerate(rows)), queries)):
         found = zip(hits.distances[q].tolist(), hits.ids[q].tolist(), strict=True)
         assert list(found) == expected[:1024]
-
-
-@pytest.mark.parametrize("gone", [100, 8000])
-def test_tables_still_find_the_living_after_few_or_many_have_died(gone):
-    rng = np.random.default_rng(0)
-    codes = Codes(rng.integers(0, 256, (20_000, 8), np.uint8), 64)
-    index = HammingIndex(64, strategy="multi")
-    index.add(codes)
-    index.search(codes[:1], 1)
-    index.remove(np.arange(gone))
-    hits = index.search(codes[10_000:10_020], 1)
-    assert hits.ids[:, 0].tolist() == list(range(10_000, 10_020))
-    assert not hits.distances.any()
-    near = index.within(codes[gone - 5 : gone + 5], 0)
-    assert [hits.ids.tolist() for hits in near] == [[]] * 5 + [[gone + i] for i in range(5)]
-
-
-def test_what_was_removed_stays_away_when_others_are_appended():
-    rng = np.random.default_rng(0)
-    rows = rng.random((3000, 30)) < 0.5
-    index = HammingIndex(30)
-    index.add(Codes.from_bits(rows[:1000]))
-    index.remove([3, 500])
-    index.add(Codes.from_bits(rows[1000:]))
-    held = {key: row for key, row in enumerate(rows) if key not in (3, 500)}
-    check(index, held, rows[[3, 500, 2999]], 5, 3)
-
-
-def test_auto_builds_no_tables_of_few_or_of_long_codes(monkeypatch):
-    times = iter(range(100))
-    monkeypatch.setattr(segment, "_seconds", lambda _: next(times))
-    for bits, least in ((64, segment.LEAST_CODES), (5 * 64, 1)):
-        monkeypatch.setattr(segment, "LEAST_CODES", least)
-        codes = Codes.from_bits(np.random.default_rng(0).random((1000, bits)) < 0.5)
-        index = HammingIndex(bits)
-        index.add(codes)
-        before = index.nbytes
-        for _ in range(2):
-            index.search(codes, 1)
-        assert index.nbytes == before
-
-
-def test_auto_tries_tables_once_until_the_codes_change(monkeypatch):
-    tried = []
-    monkeypatch.setattr(segment, "LEAST_CODES", 100)
-    monkeypatch.setattr(segment, "TABLES_PAY", 10)
-    monkeypatch.setattr(segment, "_seconds", lambda _: tried.append(1) or -len(tried))
-    codes = Codes.from_bits(np.random.default_rng(0).random((500, 64)) < 0.5)
-    index = HammingIndex(64)
-    index.add(codes[:400])
-    for _ in range(10):
-        index.search(codes[:6], 5)
-    assert len(tried) == 2  # the tables and the scan, which was faster
-    index.add(codes[400:])
-    for _ in range(10):
-        index.search(codes[:6], 5)
-    assert len(tried) == 4
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -699,12 +598,6 @@ def test_tables_are_tried_for_codes_and_for_real_values_by_themselves(faster, mo
         with pytest.raises(ZeroDivisionError):
             index.search(queries, 5)
     assert asked == ["_look_up" if one else "_scan" for one in faster]
-
-
-def test_the_length_of_codes_and_the_number_of_hits_have_defaults():
-    index = HammingIndex()
-    index.add(Codes.from_bits(np.eye(20, 64)))
-    assert (index.bits, index.search(Codes.from_bits(np.zeros((3, 64)))).ids.shape) == (64, (3, 10))
 
 
 @pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int64, list])

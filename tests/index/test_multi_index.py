@@ -149,13 +149,6 @@ def test_equal_codes_that_the_sort_leaves_apart(bits, alone):
     check(made, rows, alive, queries, ks=(1, 30), radii=(0, 12))
 
 
-def test_a_code_with_a_long_row_of_dead_places_is_left_to_the_scan():
-    rows = np.zeros((50_000, 64), np.bool_)
-    alive = np.zeros(50_000, np.bool_)
-    alive[[-5, -2]] = True
-    check(Tables(planes(rows), 64), rows, alive, rows[:1], ks=(1, 2), radii=(0, 3))
-
-
 def test_threads_leave_no_trace():
     rng = np.random.default_rng(1)
     rows = truth_values(rng, 30_000, 64, 0.1)
@@ -173,65 +166,11 @@ def test_threads_leave_no_trace():
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("mode", ["r", "c", None])
-def test_tables_go_on_from_their_state(mode, tmp_path, alone):
-    rng = np.random.default_rng(2)
-    rows, alive, queries = example(rng, 500, 64)
-    made = Tables(planes(rows), 64)
-    state = made.state()
-    for name, value in state.items():
-        if isinstance(value, np.ndarray):
-            np.save(tmp_path / name, value)
-            state[name] = np.load(tmp_path / f"{name}.npy", mmap_mode=mode)
-    again = Tables.from_state(state)
-    assert (
-        again.nbytes
-        == made.nbytes
-        == sum(state[name].nbytes for name in multi.PieceTables._fields[2:])
-    )
-    check(again, rows, alive, queries, ks=(1, 20), radii=(0, 5))
-
-
-def test_no_queries_find_nothing():
-    made, none = Tables(np.zeros((2, 9), np.uint64), 100), np.empty((0, 2), np.uint64)
-    words, alive = np.zeros((2, 9), np.uint64), np.ones(9, np.bool_)
-    assert [side.shape for side in made.nearest(words, alive, 9, none, 3)] == [(0, 3), (0, 3)]
-    assert made.within(words, alive, 9, none, 3) == []
-
-
-def test_equal_codes_are_kept_once():
-    rng = np.random.default_rng(3)
-    words = rng.integers(0, 2**64, (1, 1000), np.uint64)[:, rng.integers(1000, size=100_000)]
-    assert Tables(words, 64).nbytes < 6 * 100_000
-
-
-@pytest.mark.parametrize("bits", [65, 66, 72, 87, 88, 129, 152])
-def test_pieces_of_one_bit_at_the_edge_of_a_word(bits, alone):
-    """The last bit is rare, so its buckets are the first to be opened."""
-    rng = np.random.default_rng(bits)
-    rows = rng.random((200, bits)) < 0.5
-    rows[:, -1] = np.arange(200) % 10 == 5
-    queries = rows[5:200:40] ^ (rng.random((5, bits)) < 0.02)
-    queries[:, -1] = True
-    for pieces in (bits, bits // 2):
-        made = Tables(planes(rows), bits, pieces)
-        alive = np.ones(200, np.bool_)
-        check(made, rows, alive, queries, ks=(1, 3, 200), radii=(0, 3, bits // 4))
-
-
 def test_pieces_never_read_past_the_words_of_a_code():
     """As Python, which checks bounds; machine code would read what is not its own."""
     words = planes(np.ones((2, 128), np.bool_))
     for start in range(105):
         assert multi.bits_of.py_func(words, 1, start, 24) == 2**24 - 1
-
-
-@pytest.mark.parametrize("bits", [40, 64, 130])
-def test_many_neighbours_from_several_chunks(bits, alone):
-    rng = np.random.default_rng(bits)
-    rows, alive = rng.random((4000, bits)) < 0.5, rng.random(4000) < 0.9
-    queries = rows[:2] ^ (rng.random((2, bits)) < 0.05)
-    check(Tables(planes(rows), bits), rows, alive, queries, ks=(2, 7, 64, 101, 600), radii=())
 
 
 def test_places_beyond_two_bytes(alone):

@@ -152,6 +152,7 @@ def test_rows_of_one_length_are_ranked_as_if_decoded_rows_had_it(seed, bits, n_b
     check(index, np.concatenate([draw(rng, 3), draw(rng, 2, 5.0)]), held, by)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 64])
 def test_of_rows_of_one_length_more_are_found(bits):
     """Than if decoded rows were compared as they are, and as many as by angles."""

@@ -79,6 +79,7 @@ def test_an_index_may_be_saved_over_the_file_it_was_loaded_from(path):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 def test_opening_reads_nothing_in_proportion_to_the_codes(path):
     """The codes' pages are not touched: the process grows by less than a tenth of the file."""
     index = HammingIndex(64)
@@ -98,6 +99,7 @@ print(held() - before, len(index), 77 in index)
     assert int(grown) < path.stat().st_size / 10
 
 
+@pytest.mark.slow
 def test_a_save_that_is_killed_leaves_the_old_file_whole(path):
     script = f"""
 import numpy as np, streambits as sb
@@ -325,6 +327,7 @@ def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):
         assert len(bad) == 500
 
 
+@pytest.mark.slow
 def test_an_index_that_is_replaced_while_it_is_loaded_is_the_old_one_or_the_new(path):
     """A writer alternates between two indexes of different lengths and sizes."""
     rng = np.random.default_rng(0)
@@ -353,30 +356,3 @@ while True:
     assert {index.bits for index in found} == set(kinds)
     for index in found:
         assert contents(index) == kinds[index.bits][1]
-
-
-@pytest.mark.parametrize("strategy", ["scan", "multi"])
-def test_tables_of_codes_that_were_appended_are_loaded(path, strategy):
-    rng, index = np.random.default_rng(0), HammingIndex(20, strategy=strategy)
-    codes = codes_of(rng, 500, 20)
-    for start in range(0, 500, 100):  # there is room for more
-        index.add(codes[start : start + 100])
-    hits = index.search(codes[:5], 20)
-    sb.save(index, path)
-    loaded = sb.load(path)
-    loaded.verify()
-    assert np.array_equal(loaded.search(codes[:5], 20).ids, hits.ids)
-    assert loaded.nbytes <= index.nbytes
-
-
-def test_a_loaded_index_knows_who_was_removed(path):
-    rng, index = np.random.default_rng(0), HammingIndex(20)
-    codes = codes_of(rng, 500, 20)
-    index.add(codes)
-    index.remove([4, 17])
-    sb.save(index, path)
-    loaded = sb.load(path)
-    assert len(loaded) == 498
-    assert loaded.has([3, 4, 17]).tolist() == [True, False, False]
-    assert loaded.search(codes[:1], 1000).ids.shape == (1, 498)
-    assert 4 not in loaded.search(codes[4], 20).ids

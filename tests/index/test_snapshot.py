@@ -47,18 +47,6 @@ def test_few_and_many_queries_find_the_same_across_epochs(seed, queries, bits, k
         assert hits.distances[q].tolist() == pytest.approx([d for d, _ in expected])
 
 
-@pytest.mark.parametrize("strategy", ["auto", "multi"])
-def test_tables_answer_few_queries_across_epochs_too(strategy):
-    rng = np.random.default_rng(0)
-    scan, other = HammingIndex(32, strategy="scan"), HammingIndex(32, strategy=strategy)
-    for epoch in range(3):
-        codes = codes_of(rng, 400, 32, epoch)
-        scan.add(codes)
-        other.add(codes)
-    asked = {epoch: codes_of(rng, 3, 32, epoch) for epoch in range(3)}
-    assert np.array_equal(scan.search(asked, 9).ids, other.search(asked, 9).ids)
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_dead_codes_do_not_fill_up_the_hits_across_epochs(scaled):
     rng = np.random.default_rng(0)

@@ -140,23 +140,6 @@ def test_an_index_is_saved_whole_while_another_thread_changes_it(tmp_path):
     thread.join()
 
 
-def test_changes_by_several_threads_are_all_there():
-    index = HammingIndex(64)
-
-    def change(number):
-        ids = np.arange(number * 1000, number * 1000 + 1000)
-        for start in range(0, 1000, 50):
-            index.add(codes_of(number, 50), ids[start : start + 50])
-            index.remove(ids[start : start + 50 : 2])
-
-    threads = [threading.Thread(target=change, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert list(index) == [i for i in range(8000) if i % 2]
-
-
 def test_ids_by_default_do_not_collide_between_threads():
     index = HammingIndex(64)
     threads = [
@@ -199,6 +182,7 @@ def test_a_child_forked_in_the_middle_of_a_change_says_so(monkeypatch):
     assert len(index.search(codes_of(0, 1), 300).ids[0]) == 299
 
 
+@pytest.mark.slow
 def test_children_forked_while_threads_search_find_the_same():
     traffic = Traffic("multi", 5000)
     traffic.end = time.monotonic() + 60

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streambits import Codes
-from streambits.index import multi_index, scan, weighted
+from streambits.index import multi_index, weighted
 from streambits.kernels import weighted as kernels
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
@@ -107,6 +107,7 @@ def test_every_length(bits):
         check(rows, alive, queries, weights, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "count"), [(20, 70_000), (64, 70_000), (256, 20_000)])
 @pytest.mark.parametrize("kind", ["whole", "real", "heavy"])
 def test_masks_made_again_and_again(bits, count, kind):
@@ -156,35 +157,6 @@ def test_the_bound_is_below_every_distance(seed, planes, kind):
     assert (sums <= limits).all()
 
 
-@pytest.mark.parametrize("planes", range(1, kernels.MOST + 1))
-@pytest.mark.parametrize("width", range(1, 10))
-def test_the_survivors_are_those_whose_sums_are_within_the_limit(width, planes):
-    rng = np.random.default_rng(width)
-    words, query = (rng.integers(0, 2**64, shape, np.uint64) for shape in ((width, 1100), width))
-    levels = rng.integers(0, 2**planes, 64 * width)
-    masks, out = np.zeros((width, kernels.MOST), np.uint64), np.empty(kernels.BLOCK, np.int64)
-    kernels._fold(levels, planes, masks)
-    differs = Codes.from_words(
-        np.ascontiguousarray((words ^ query[:, None]).T), 64 * width
-    ).unpack()
-    limit, found, low = int(np.quantile(sums := differs @ levels, 0.01)), [], 3
-    while low < 1090:
-        low, count = kernels._survivors(words, (low, 1090), (query, masks, planes), limit, out)
-        found += (low + out[:count]).tolist()
-        low += kernels.BLOCK
-    assert found == [place for place in range(3, 1090) if sums[place] <= limit]
-
-
-def test_equal_weights_give_the_plain_scan():
-    rng = np.random.default_rng(3)
-    words, alive = rng.integers(0, 2**64, (1, 50_000), np.uint64), rng.random(50_000) < 0.9
-    queries = rng.integers(0, 2**64, (3, 1), np.uint64)
-    plain = scan.scan_nearest(words, alive, 50_000, queries, 30)
-    ours = weighted.weighted_nearest(words, alive, 50_000, queries, np.ones((3, 64)), 30)
-    for mine, other in zip(ours, plain, strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
 def test_real_values_rank_by_the_inner_product():
     rng = np.random.default_rng(4)
     values, rows = rng.standard_normal((6, 70)), rng.random((4000, 70)) < 0.5
@@ -194,27 +166,6 @@ def test_real_values_rank_by_the_inner_product():
     wanted = (np.abs(values).sum(axis=1, keepdims=True) - products) / 2
     np.testing.assert_allclose(distances, np.sort(wanted, axis=1), atol=1e-12)
     np.testing.assert_allclose(distances, np.take_along_axis(wanted, places, 1), atol=1e-12)
-
-
-def test_a_distance_that_is_nothing_beside_the_largest_weight_is_not_zero():
-    rows = np.zeros((3000, 2), np.bool_)
-    rows[:2900, 0] = True
-    none = np.zeros((1, 2), np.bool_)
-    check(rows, np.ones(3000, np.bool_), none, np.array([[1e-300, 1e300]]), 150)
-
-
-def test_no_queries_and_weights_that_are_one_row_repeated():
-    words, alive = np.array([[3, 1, 0, 1]], np.uint64), np.ones(4, np.bool_)
-    none = weighted.weighted_nearest(
-        words, alive, 4, np.empty((0, 1), np.uint64), np.empty((0, 2)), 2
-    )
-    assert [part.shape for part in none] == [(0, 2), (0, 2)]
-    weights = np.broadcast_to(np.array([1.0, 0.5]), (2, 2))
-    places, distances = weighted.weighted_nearest(
-        words, alive, 4, np.array([[0], [2]], np.uint64), weights, 3
-    )
-    assert places.tolist() == [[2, 1, 3], [2, 0, 1]]
-    assert distances.tolist() == [[0, 1, 1], [0.5, 1, 1.5]]
 
 
 @given(
@@ -241,6 +192,7 @@ def test_any_budget_of_tables_gives_what_the_scan_gives(seed, bits, kind, budget
     assert all(map(np.array_equal, found, wanted))
 
 
+@pytest.mark.slow
 def test_tables_answer_real_queries_themselves_and_look_at_few_codes(monkeypatch):
     rng = np.random.default_rng(0)
     near = rng.standard_normal((200_000, 8)) @ rng.standard_normal((8, 64))
@@ -252,23 +204,3 @@ def test_tables_answer_real_queries_themselves_and_look_at_few_codes(monkeypatch
     found = made.nearest_weighted(words, alive, len(rows), (asked, weights), 10)
     wanted = brute_force(rows, alive, values > 0, weights, 10)
     assert all(map(np.array_equal, found, wanted))
-
-
-def test_threads_leave_no_trace_in_tables():
-    rng = np.random.default_rng(1)
-    rows, values = rng.random((30_000, 64)) < 0.5, rng.standard_normal((100, 64))
-    words = np.ascontiguousarray(Codes.from_bits(rows).words().T)
-    made, alive = multi_index.Tables(words, 64), rng.random(len(rows)) < 0.9
-    query = Codes.from_bits(values > 0).words(), np.abs(values)
-    found = []
-    for threads in (1, 2, 3):
-        with threadpool_limits(threads):
-            found.append(made.nearest_weighted(words, alive, len(rows), query, 10))
-    alone = [
-        made.nearest_weighted(words, alive, len(rows), (a[None], b[None]), 10)
-        for a, b in zip(*query)
-    ]
-    found.append([np.concatenate(side) for side in zip(*alone)])
-    for places, distances in found:
-        assert np.array_equal(places, found[0][0])
-        assert np.array_equal(distances, found[0][1])

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -312,6 +311,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_whatever_returned_survives_kills(tmp_path):
     """What the last call that did not return would have done may be there, whole, or not."""
     model = {}
@@ -339,31 +339,6 @@ def applied(model, line):
     if sign == "-":
         return {name: text for name, text in model.items() if name not in names}
     return model | {name: f"{name} {names[0]}" for name in names[1:]}
-
-
-def test_searches_while_others_change(tmp_path):
-    """Every document that is found has the text that its vector is of."""
-    store = StreambitsVectorStore(MODEL, tmp_path, **SMALL)
-    stop, wrong = threading.Event(), []
-
-    def search():
-        while not stop.is_set():
-            for document, far in store.similarity_search_with_score("text 5", k=3):
-                if document.page_content == "text 5" and far > 0.01:
-                    wrong.append(far)
-
-    threads = [threading.Thread(target=search) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for turn in range(25):
-        texts = [f"text {(i + turn) % 20}" for i in range(20)]
-        store.add_texts(texts, ids=[str(i) for i in range(20)])
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert len(store) == 20
-    assert not wrong
-    store.close()
 
 
 def test_asynchronous_calls_and_the_indexing_of_langchain():

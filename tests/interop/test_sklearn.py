@@ -1,14 +1,11 @@
 import json
 import os
-import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -138,13 +135,6 @@ def test_a_refused_first_batch_leaves_nothing_behind():
     assert model.n_features_in_ == 4
 
 
-def test_fit_starts_anew():
-    model = SSBC(16, n_landmarks=100, random_state=0).fit(ROWS)
-    first = model.encode(ROWS)
-    assert model.fit(ROWS).encode(ROWS) == first
-    assert model.learner_.seen == len(ROWS)
-
-
 def test_landmarks_are_drawn_from_all_rows_and_apart_from_the_rotations_sample():
     rows = np.arange(20000.0)[:, None] + ROWS[:1]
     model = SSBC(4, n_landmarks=1000, epochs="never", random_state=0).fit(rows)
@@ -184,31 +174,6 @@ def test_too_many_bits_are_an_error_that_says_so():
 def test_wrong_parameters_are_named_at_fit(settings, message):
     with pytest.raises(InputError, match=message):
         SSBC(8, **settings).fit(ROWS)
-
-
-def test_random_states():
-    again = [SSBC(16, n_landmarks=50, random_state=np.random.RandomState(1)) for _ in range(2)]
-    assert again[0].fit(ROWS).encode(ROWS) == again[1].fit(ROWS).encode(ROWS)
-    other = [SSBC(16, n_landmarks=50).fit(ROWS).encode(ROWS) for _ in range(2)]
-    assert other[0] != other[1]
-    SSBC(16, n_landmarks=50, random_state=np.random.default_rng(0)).fit(ROWS)
-
-
-def test_an_unfitted_model_says_so():
-    for read in (SSBC().transform, SSBC().encode, SSBC().project):
-        with pytest.raises(NotFittedError):
-            read(ROWS)
-
-
-def test_clone_and_pickle():
-    model = SSBC(16, landmarks=ROWS[:60], bandwidth=sb.bandwidth.nearest(5), random_state=0).fit(
-        ROWS
-    )
-    loaded = pickle.loads(pickle.dumps(model))
-    assert loaded.partial_fit(ROWS).encode(ROWS) == model.partial_fit(ROWS).encode(ROWS)
-    copy = clone(model)
-    assert not hasattr(copy, "learner_")
-    assert copy.fit(ROWS).encode(ROWS) == clone(model).fit(ROWS).encode(ROWS)
 
 
 def test_pandas_in_and_out():

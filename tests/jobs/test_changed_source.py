@@ -1,8 +1,5 @@
 """A job that goes on does not mix two sources: what it has read must be the same still."""
 
-import io
-import sys
-
 import numpy as np
 import pytest
 
@@ -81,20 +78,3 @@ def test_a_file_that_has_grown_is_refused_and_may_be_gone_on_with(learn, mixture
         learn(path)
     assert learn(path, accept_changes=True).rows == 1500
     assert learn(path).fresh == 0
-
-
-def test_standard_input_must_begin_as_before(learn, mixture, monkeypatch):
-    def give(*parts):
-        out = io.StringIO()
-        np.savetxt(out, np.concatenate(parts), delimiter=",")
-        raw = io.BytesIO(out.getvalue().encode())
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
-
-    monday, tuesday = mixture(1000, seed=1), mixture(1500, seed=2)
-    give(monday)
-    assert learn("-").rows == 1000
-    give(tuesday)
-    with pytest.raises(StorageError, match="standard input is not what this job has read before"):
-        learn("-")
-    give(monday, tuesday)
-    assert learn("-").rows == 2500

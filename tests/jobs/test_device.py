@@ -75,15 +75,7 @@ def test_a_job_goes_on_where_it_was(tmp_path, rows, monkeypatch):
             yield from super()._work(learner, batch)
 
     monkeypatch.setattr("streambits.jobs.reader.TOGETHER_THERE", 2000)
-    monkeypatch.setattr("streambits.io.rows.npy.BLOCK", 2000, raising=False)
     with pytest.raises(StopError):
         run(tmp_path, "parts", Stopping(SETTINGS, device=DEVICE), rows=1000)
     run(tmp_path, "parts", Online(SETTINGS, device=DEVICE))
     assert (bits_of(tmp_path / "parts") == bits_of(tmp_path / "whole")).all()
-
-
-def test_learning_there_makes_a_model_for_anywhere(tmp_path, rows):
-    run(tmp_path, "model", Learning(SETTINGS, DEVICE))
-    model = sb.load(tmp_path / "model" / "model.safetensors")
-    assert model.seen == len(rows)
-    assert isinstance(model.features.like, np.ndarray)

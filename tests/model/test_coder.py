@@ -91,12 +91,6 @@ def test_state_gives_the_same_coder_back(fingerprint, learner, rows):
     assert again.encode(rows) == coder.encode(rows)
 
 
-def test_bytes_and_name(learner):
-    coder = learner.coder()
-    assert coder.nbytes == coder.features.nbytes + (8 + 2 * (8 + 4)) * (60 * 12 + 12)
-    assert repr(coder).startswith("Coder(12 bits, epoch 0, GaussianAffinity")
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_another_library_gives_the_same_bits_as_numpy_codes(dtype, rows):
     coder = sb.ssbc(rows[:60].astype(dtype), 12).coder()
@@ -135,12 +129,6 @@ def test_bits_are_decided_exactly_where_a_long_sum_of_equal_terms_rounds(middle)
     assert np.array_equal(coder.encode(rows).unpack()[:, 0], steps > 0)
 
 
-def test_a_coder_in_another_library_keeps_its_epoch(rows):
-    there = coder_of(columns=8).on(strict.zeros(1))
-    assert there.epoch == there.on(np.zeros(1)).epoch == 3
-    assert there.encode(strict.asarray(rows[:9])).epoch == 3
-
-
 # Rows that no landmark reaches
 
 
@@ -176,9 +164,3 @@ def test_methods_without_landmarks_reach_everywhere(train, rows):
         warnings.simplefilter("error")
         codes = coder.encode(1000 * rows)
     assert not coder.out_of_reach(1000 * rows, codes).any()
-
-
-def test_rows_of_less_precision_than_the_landmarks_are_counted_too(train, rows):
-    coder = sb.ssbc(train.astype(np.float64), 12).learn(rows.astype(np.float64)).coder()
-    far = (20 * rows[:30]).astype(np.float32)
-    assert coder.out_of_reach(far, coder.encode(far, warn=False)).all()

@@ -48,11 +48,6 @@ def test_every_bit_can_be_decided_in_double_precision(coder, rows):
         del coder.__dict__["_fused"]
 
 
-def test_nearly_no_row_is_in_doubt(coder, rows):
-    values, error = coder.measured(rows)
-    assert np.mean(np.abs(values).min(axis=1) <= error) < 0.1
-
-
 def test_compiled_code_is_used_where_it_applies(coder, rows):
     assert isinstance(coder._fused.measured(rows), Affinities)
     assert coder._fused.few(rows[:8]) is not None
@@ -82,16 +77,6 @@ def test_rows_too_long_for_single_precision_have_the_far_code(coder, rows, count
     with pytest.warns(ReachWarning):
         found = coder.encode(np.full((count, 13), 1e30, np.float32))
     assert np.array_equal(found.packed, np.tile(coder._far, (count, 1)))
-
-
-def test_one_row_out_of_reach_warns(coder, rows):
-    with pytest.warns(ReachWarning):
-        coder.encode(rows[:1] + np.float32(500))
-
-
-def test_one_row_of_another_width_is_refused(coder):
-    with pytest.raises(InputError, match="columns"):
-        coder.encode(np.zeros((1, 3), np.float32))
 
 
 def test_codes_of_few_rows_do_not_change_later(coder, rows):

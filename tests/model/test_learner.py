@@ -137,11 +137,6 @@ def test_thresholds_are_the_projected_mean_of_prior_and_stream(learner, train, r
     assert np.allclose(coder.projection.thresholds, expected, atol=1e-4)
 
 
-def test_a_stream_of_too_few_directions_keeps_the_help_of_the_prior(learner, rows):
-    coder = learner.learn(np.repeat(rows[:2], 1000, axis=0)).coder()
-    assert len(np.unique(coder.encode(rows).packed, axis=0)) > 100
-
-
 def test_a_few_rows_that_wait_are_left_to_the_next_coder(mixture, train, fingerprint):
     stream = mixture(2048 * 20 + 4000, seed=3)
     aligned, few, many = (
@@ -164,23 +159,6 @@ def test_a_later_coder_of_a_resumed_learner_is_that_of_one_that_went_on(
         coders = [one.learn(stream[start : start + 3000]).coder() for one in (learner, resumed)]
         assert fingerprint(coders[0]) == fingerprint(coders[1])
     assert learner.sketch.directions_near(coders[0].projection.matrix) is not None
-
-
-def test_later_directions_miss_hardly_more_than_those_of_an_eigenproblem(mixture, train):
-    stream = mixture(16_384, seed=3)
-    learner = sb.ssbc(train, 12, epochs="never")
-    for end in (512, 1024, 2048, 4096, 8192, 16_384):
-        coder = learner.coder()
-        learner.learn(stream[learner.seen : end])
-    sketch, coder = learner.sketch, learner.coder()
-    best = sketch.captured(sketch.directions(12).vectors)
-    assert 1 - sketch.captured(coder.projection.basis) <= 1.1 * (1 - best)
-
-
-def test_full_whitening_gives_uncorrelated_values_of_one_energy(train, rows):
-    learner = sb.ssbc(train.astype(np.float64), 8, whitening=1.0, rotation="none").learn(rows)
-    values = learner.coder().project(rows)
-    assert np.allclose(np.cov(values.T, bias=True), np.eye(8), atol=1e-6)
 
 
 @pytest.mark.parametrize("rotation", ["random", "itq"])
@@ -272,12 +250,6 @@ def test_bad_settings_are_refused_at_once(train, settings, message):
         Learner(GaussianAffinity(train), **settings)
 
 
-def test_a_seed_decides_the_rotation(train, rows, fingerprint):
-    first, same, other = (sb.ssbc(train, 8, seed=s).learn(rows).coder() for s in (1, 1, 2))
-    assert fingerprint(first) == fingerprint(same)
-    assert fingerprint(first) != fingerprint(other)
-
-
 # Memory
 
 
@@ -358,23 +330,6 @@ def test_a_learner_with_epochs_keeps_four_rows_for_each_landmark(train, rows, ro
     assert learner.sample.shape == (4 * 60, 8)
     never = Learner(GaussianAffinity(train), Gram(60), **settings).learn(rows)
     assert len(never.sample) == (10 if rotation == "itq" else 1)
-
-
-def test_the_sample_is_independent_of_landmarks_drawn_with_the_same_seed(rows):
-    landmarks = sb.reservoir([rows], 200, seed=0)
-    learner = Learner(GaussianAffinity(landmarks), Gram(200), bits=8, sample=500, seed=0)
-    learner.learn(rows)
-    share = np.isin(landmarks[:, 0], learner.sample[:, 0]).mean()
-    assert 0.03 < share < 0.2  # a tenth of all rows is in the sample
-
-
-def test_the_prior_helps_out_where_few_rows_were_learned(train, rows):
-    learner = sb.ssbc(train, 8).learn(rows[:10])
-    assert learner.renew() == 1
-    known = np.concatenate([train, rows[:10]])
-    assert np.isin(learner.features.landmarks[:, 0], known[:, 0]).all()
-    assert np.isin(learner.features.landmarks[:, 0], rows[:10, 0]).any()
-    assert learner.seen == 10
 
 
 def test_every_epoch_draws_its_own_landmarks(train, rows):

@@ -1,7 +1,5 @@
 """A learner in several threads, and in a forked child."""
 
-import copy
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Event, Thread
@@ -102,14 +100,6 @@ def test_two_learners_may_be_merged_into_each_other_at_once():
         left.learn(ROWS[3000:5000])
         in_threads(partial(left.merge, right), partial(right.merge, left))
         assert (left.seen, right.seen) in {(5000, 5000), (5000, 8000), (7000, 5000)}
-
-
-def test_learners_are_copied_as_before():
-    learner = sb.ssbc(ROWS[:60], 16).learn(ROWS[:3000])
-    for other in (copy.copy(learner), copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))):
-        assert np.array_equal(
-            other.coder().encode(ROWS).packed, learner.coder().encode(ROWS).packed
-        )
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -76,17 +76,6 @@ def test_tables_for_kernels_decode_to_the_same_rows():
     np.testing.assert_allclose(origin + along @ basis.T, CODER.decode(some), atol=1e-12)
 
 
-def test_tables_are_a_better_fit_than_bits_one_by_one():
-    """Rows that are products of two signs: single bits say nothing of them."""
-    bits = np.random.default_rng(0).random((3000, 8)) < 0.5
-    signs = np.where(bits, 1.0, -1.0)
-    rows = np.column_stack([signs[:, 0] * signs[:, 1], signs[:, 4] * signs[:, 6], signs[:, 2]])
-    packed = np.packbits(bits, axis=1, bitorder="little")
-    fitted = Refinement.fit(rows, packed, 8, 1)
-    decoded = fitted.decode(packed, fitted.encode(rows, packed))
-    assert np.square(decoded - rows).mean() < 0.01
-
-
 @given(
     start=st.integers(0, len(ROWS) - 1), size=st.integers(1, 40), columns=st.sampled_from([10, 3])
 )
@@ -298,12 +287,6 @@ def test_the_one_length_of_rows_is_noticed_and_kept(tmp_path):
     assert length_of(unit * np.linspace(0.9, 1.1, len(unit), dtype=np.float32)[:, None]) == 0
     assert length_of(ROWS) == 0
     assert length_of(0.001 * centred + 100) == 0  # lengths differ by 1 in 10,000: all there is
-
-
-@pytest.mark.parametrize("length", [-1.0, float("inf"), float("nan")])
-def test_a_length_that_is_none_is_refused(length):
-    with pytest.raises(ValueError, match="length is"):
-        Refinement.from_state(CODER.refinement.state() | {"length": length})
 
 
 @pytest.mark.parametrize(

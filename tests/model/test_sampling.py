@@ -81,10 +81,6 @@ def test_a_sample_holds_the_same_bytes_for_any_number_of_rows():
     assert sample.nbytes == before == 10 * (2 + 1) * 8
 
 
-def test_a_sample_keeps_what_is_not_yet_full():
-    assert np.array_equal(sample_of(NUMBERED[:7], 10).rows, NUMBERED[:7])
-
-
 def test_a_generator_of_batches_is_read_once_and_keeps_its_precision():
     stream = (part.astype(np.float32) for part in cut(NUMBERED, [100]))
     assert reservoir(stream, 5).dtype == np.float32
@@ -156,17 +152,6 @@ def test_samples_that_forget_are_of_the_same_age_when_merged():
         assert np.mean(shares) == pytest.approx(expected, abs=0.05)
 
 
-def test_a_merged_sample_that_forgets_is_restored_with_its_age(fingerprint):
-    left, right = faded(NUMBERED[:100], 30, 1), faded(NUMBERED[100:], 30, 2)
-    left.merge(right)
-    again = Reservoir.from_state(left.state())
-    assert fingerprint(again) == fingerprint(left)
-    more = -NUMBERED[:200]
-    left.update(more)
-    again.update(more)
-    assert np.array_equal(again.rows, left.rows)
-
-
 def test_a_stream_of_several_libraries_and_precisions_becomes_that_of_its_first_batch():
     first, *rest = cut(NUMBERED, [60, 150, 300])
     rest = [rest[0].astype(np.float32), strict.asarray(rest[1]), rest[2]]
@@ -191,13 +176,6 @@ def test_a_part_of_a_sample_is_the_sample_of_that_size(places, count, seed):
     expected = reservoir([NUMBERED], min(count, 50), seed=seed)
     assert np.array_equal(np.sort(sample.part(count)[:, 0]), np.sort(expected[:, 0]))
     assert np.array_equal(sample.part(count), sample_of(NUMBERED, 50, seed).part(count))
-
-
-def test_a_part_of_few_rows_is_all_of_them():
-    sample = sample_of(NUMBERED[:7], 50)
-    assert np.array_equal(sample.part(5)[:, 0], np.sort(sample.part(5)[:, 0]))
-    assert np.array_equal(sample.part(7), NUMBERED[:7])
-    assert np.array_equal(sample.part(9), NUMBERED[:7])
 
 
 def test_one_array_or_frame_is_a_stream_of_one_batch():

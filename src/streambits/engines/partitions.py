@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from streambits._arrays import Ids, as_ids, as_rows, to_numpy
 from streambits.errors import InputError, MissingExtraError, StorageError, StreambitsError
 from streambits.io.rows import FORMATS, format_of, open_source
-from streambits.io.rows.files import FileSource, expand
+from streambits.io.rows.files import FileSource
+from streambits.io.rows.inputs import expand
 from streambits.io.urls import is_url, redact_url
 from streambits.model.batches import RowBatch
 from streambits.model.sampling import Reservoir
@@ -224,8 +225,8 @@ def partition_files(
     if columns is None:
         first = open_source(whole[0], ids=ids, format=format)
         assert isinstance(first, FileSource)
-        layout = first.layout()
-        names = layout.columns if layout else None
+        schema = first.schema()
+        names = schema.columns if schema else None
     else:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
     make = partial(FilePartition, columns=names, ids=ids, format=format)

@@ -151,8 +151,8 @@ class Job:
 
     Committed together, in one file: what was learned, the offset of the source, the state of the
     sink, the length of the file of rejects. Whatever ends the process, the next one goes back to
-    the last commit, and the end is the same to the byte. A sink without a state is given again
-    what came after the commit, and replaces it.
+    the last commit, and codes and models in the end are the same. A sink without a state is given
+    again what came after the commit, and replaces it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from streambits._arrays import LAST_ID, Ids, as_count, as_ids, as_rows, concat_i
 from streambits.errors import InputError, MissingExtraError
 from streambits.index import Hits
 from streambits.io.rows.arrow import arrow_rows
-from streambits.io.rows.files import Layout, ReadOptions
+from streambits.io.rows.files import ReadOptions, RowSchema
 from streambits.model.codes import Codes
 
 try:
@@ -241,10 +241,10 @@ def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
             continue
         size = getattr(kind, "list_size", None) or len(batch.column(column)[0].as_py() or ())
         text = named and _is_text(table.schema.field("id").type)
-        layout = Layout(size, "the body", (column,), listed=True, text=text)
+        schema = RowSchema(size, "the body", (column,), listed=True, text=text)
         wanted = [column, *(["id"] if named else [])]
         options = ReadOptions((column,), "id" if named else None)
-        found = arrow_rows(batch.select(wanted), layout if size else None, options)
+        found = arrow_rows(batch.select(wanted), schema if size else None, options)
         if found.bad is not None and found.bad.any():
             raise InputError("an id is missing, or is not a whole number of 64 bits or a text")
         rows.append(as_float32(found.rows, width or (rows[0].shape[1] if rows else None)))

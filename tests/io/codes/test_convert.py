@@ -85,6 +85,13 @@ def test_faiss_refuses_what_it_cannot_hold(lengths, tmp_path):
         export(filled(tmp_path / "pure", lengths["pure"]), tmp_path / "x.faiss")
 
 
+def test_a_file_of_faiss_of_another_kind_is_named(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    faiss.write_index(faiss.IndexFlatL2(8), str(tmp_path / "flat.faiss"))
+    with pytest.raises(InputError, match=r"flat\.faiss cannot be converted: .* IndexFlatL2: pass"):
+        open_codes(tmp_path / "flat.faiss").index()
+
+
 def test_what_cannot_be_converted(file, codes, tmp_path):
     with pytest.raises(InputError, match="has no place for title, year: Parquet parts and tables"):
         check_target(file, keep=("title", "year"))

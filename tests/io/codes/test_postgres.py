@@ -145,43 +145,21 @@ def test_another_table_is_refused(columns, message, *, postgres_url, table):
 
 
 @pytest.mark.slow
-def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes):
+def test_what_does_not_pass_is_not_waited_for(postgres_url, table, codes, caplog):
     name, ask = table
     ask("CREATE TABLE TABLE_ (id bigint, code bit(20), epoch int)")  # no id is unique
     sink = open_sink(f"{postgres_url}?table={name}", 20, retry_seconds=3600)
     sink.write([1], codes[:1])
+    sink.write([1], sb.Codes(codes.packed[:1], 20, 1))
+    assert caplog.text.count("codes of several epochs (0, 1), and only those of one epoch") == 1
     with pytest.raises(StorageError, match="cannot be written: there is no unique"):
         sink.commit()
     with pytest.raises(InputError, match=r"is not a URL of a database, such as"):
         open_sink("postgresql:///dbname=test", 20)
-
-
-@pytest.mark.slow
-def test_tables_of_refined_and_of_plain_codes_are_not_mixed(postgres_url, table, lengths):
-    name, ask = table
-    url = f"{postgres_url}?table={name}"
-    kinds = [lengths[key] for key in ("plain", "refined", "pure")]
-    for codes in kinds:
-        sink = open_sink(url, codes.bits, refine=codes.refine)
-        sink.write(np.arange(9), codes[:9])
-        state = sink.state()
-        with pytest.raises(InputError, match=r"bits, and the sink is|bytes of refinement, and"):
-            sink.write(np.arange(9), kinds[codes is kinds[0]][:9])
-        sink.close()
-        for other in kinds:
-            if other is not codes:
-                with pytest.raises(StorageError, match="is needed: choose another table"):
-                    open_sink(url, other.bits, refine=other.refine)
-        if codes.refine:
-            with pytest.raises(
-                StorageError, match=rf"of {codes.refine} bytes, and the codes have 5: choose"
-            ):
-                open_sink(url, codes.bits, refine=5)
-        again = open_sink(url, codes.bits, refine=codes.refine)
-        again.resume(state)
-        again.close()
-        assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
-        ask("DROP TABLE TABLE_")
+    ask("DROP TABLE TABLE_")
+    open_sink(f"{postgres_url}?table={name}", 20, refine=3).close()
+    with pytest.raises(StorageError, match="of 3 bytes, and the codes have 5: choose another"):
+        open_sink(f"{postgres_url}?table={name}", 20, refine=5)
 
 
 @pytest.mark.slow
@@ -199,24 +177,6 @@ def test_without_pgvector_or_with_an_old_one_it_says_so(postgres_server):
         link.execute("UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'")
     with pytest.raises(StorageError, match=r"pgvector is 0\.6\.2 there, .* need 0\.7"):
         open_sink(f"{url}/old", 20)
-
-
-@pytest.mark.slow
-def test_one_sink_writes_to_a_table_at_a_time(postgres_url, table, codes, monkeypatch):
-    name, ask = table
-    url = f"{postgres_url}?table={name}"
-    monkeypatch.setattr("streambits.io.codes.postgres.GRACE", "100ms")
-    sink = open_sink(url, 20)
-    for other in (url, f"{postgres_url}?table=public.{name}"):
-        with pytest.raises(StorageError, match=r"^another process \(streambits \d+.*\) writes to "):
-            open_sink(other, 20)
-    state = sink.state()
-    sink.write(np.arange(9), codes[:9])
-    sink.close()
-    again = open_sink(url, 20)
-    again.resume(state)
-    again.close()
-    assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
 
 
 @pytest.mark.slow
@@ -241,8 +201,9 @@ def test_after_a_break_the_table_is_locked_again(postgres_url, table, codes, mon
     sink.commit()
     assert over  # and not before
     later.join()
-    with pytest.raises(StorageError, match="another process"):
-        open_sink(url, 20)
+    for where in (url, f"{postgres_url}?table=public.{name}"):
+        with pytest.raises(StorageError, match=r"^another process \(streambits \d+.*\) writes to "):
+            open_sink(where, 20)
     sink.close()
     assert ask("SELECT count(*) FROM TABLE_") == [(9,)]
 
@@ -297,7 +258,16 @@ def test_a_table_takes_codes_of_one_model(postgres_url, table, codes):
     ask(str(caught.value).partition(" run ")[2])
     written([7], made_by="model a1")
     ask("DROP TABLE TABLE_")
-    written([7])  # of another table by that name there is no record
+    sink = open_sink(url, 20)
+    sink.write([7], codes[:1])  # of another table by that name there is no record
+    state = sink.state()
+    sink.close()
+    with pytest.raises(StorageError, match=r"was begun with made_by run .*, and now it is model"):
+        open_sink(url, 20, made_by="model").resume(state)
+    ask("DROP TABLE TABLE_")
+    written([7])
+    with pytest.raises(StorageError, match="would not compare"):
+        open_sink(url, 20).resume(state)
     with pytest.raises(StorageError, match="holds codes made by run "):
         written([8])
     with pytest.raises(InputError, match="pass one line of text"):
@@ -321,24 +291,6 @@ def test_what_older_versions_noted_in_a_comment_becomes_a_record(postgres_url, t
             sink.close()
     assert ask(RECORD) == [("model a1", 20, 0)]
     assert ask("SELECT count(*) FROM TABLE_") == [(2,)]
-
-
-@pytest.mark.slow
-def test_a_table_that_came_to_hold_codes_of_others_is_not_gone_on_with(postgres_url, table, codes):
-    name, ask = table
-    url = f"{postgres_url}?table={name}"
-    sink = open_sink(url, 20)
-    sink.write(range(9), codes[:9])
-    state = sink.state()
-    sink.close()
-    with pytest.raises(StorageError, match=r"was begun with made_by run .*, and now it is model"):
-        open_sink(url, 20, made_by="model").resume(state)
-    ask("DROP TABLE TABLE_")
-    other = open_sink(url, 20)
-    other.write(range(9), codes[:9])
-    other.close()
-    with pytest.raises(StorageError, match="would not compare"):
-        open_sink(url, 20).resume(state)
 
 
 @st.composite
@@ -514,6 +466,9 @@ def test_what_cannot_be_kept_is_named(postgres_url, table, codes):
     sink.write([7], codes[:1], np.array([[None]], object))
     sink.close()
     assert ask("SELECT id, text FROM TABLE_") == [(7, None)]
+    for odd in ("x" * 64, "é" * 32, "x%00y", "a..b", "a.b.c", "." + "x" * 64, "streambits_models"):
+        with pytest.raises(InputError, match=r"each of 1 to 63 bytes|NUL character|has records"):
+            open_sink(f"{postgres_url}?table={odd}", 20)
     plain = open_sink(url, 20)
     with pytest.raises(InputError, match=r"with none kept beside them need \(1, 0\)"):
         plain.write([1], codes[:1], np.full((1, 1), "a", object))
@@ -521,37 +476,6 @@ def test_what_cannot_be_kept_is_named(postgres_url, table, codes):
     for keep in (("code",), ("a", "a"), ("",), ("x" * 64,), ("a\0",), (7,)):
         with pytest.raises(InputError, match=r"keep has .*(column|twice)"):
             postgres.PostgresSink(url, 20, keep=keep)
-
-
-@pytest.mark.slow
-def test_several_epochs_are_told(postgres_url, table, codes, caplog):
-    sink = open_sink(f"{postgres_url}?table={table[0]}", 20)
-    sink.write([1], codes[:1])
-    sink.write([], sb.Codes(codes.packed[:0], 20, 9))
-    assert "epoch" not in caplog.text
-    for epoch in (1, 2):
-        sink.write([1], sb.Codes(codes.packed[:1], 20, epoch))
-    sink.close()
-    assert caplog.text.count("codes of several epochs (0, 1), and only those of one epoch") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["x" * 64, "é" * 32, "x%00y", "a..b", "a.b.c", "." + "x" * 64])
-def test_names_that_postgres_would_cut_off_are_refused(name, postgres_url):
-    with pytest.raises(InputError, match=r"each of 1 to 63 bytes|NUL character"):
-        open_sink(f"{postgres_url}?table={name}", 20)
-
-
-@pytest.mark.slow
-def test_the_table_may_have_the_name_of_our_temporary_one(postgres_url, table, codes):
-    _, ask = table
-    sink = open_sink(f"{postgres_url}?table=streambits_new", 20)
-    try:
-        sink.write(np.arange(9), codes[:9])
-        sink.close()
-        assert ask("SELECT count(*) FROM public.streambits_new") == [(9,)]
-    finally:
-        ask("DROP TABLE public.streambits_new")
 
 
 @pytest.mark.parametrize(

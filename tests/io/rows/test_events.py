@@ -9,15 +9,13 @@ import tempfile
 from pathlib import Path
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
-from conformance.compare import run_checks
-from conformance.sources import CHECKS
+from conformance import check_source
 from streambits.errors import InputError
 from streambits.io.rows import open_source
 
@@ -79,27 +77,13 @@ def options_of(name):
     return WIDE if "csv" in name else OPTIONS
 
 
-def applied(batches):
-    """What is left: every id with its last row and what is kept with it."""
-    left = {}
-    for batch in batches:
-        gone, at = ([], []) if batch.removals is None else map(np.ndarray.tolist, batch.removals)
-        events = [(place, 0, name, None) for place, name in zip(at, gone, strict=True)]
-        rows = zip(batch.ids.tolist(), batch.rows.tolist(), batch.payload.tolist(), strict=True)
-        events += [(place, 1, row[0], row[1:]) for place, row in enumerate(rows)]
-        for _, _, name, row in sorted(events, key=lambda event: event[:2]):
-            left.pop(name, None)
-            left |= {} if row is None else {name: row}
-    return left
-
-
 def expected(events):
     left = {}
     for name, vector, gone, text in events:
         if gone:
             left.pop(name, None)
         elif name is not None and vector is not None and None not in vector:
-            left[name] = (vector, [text or None, None])
+            left[name] = [vector, [text or None, None]]
     return left
 
 
@@ -112,52 +96,23 @@ def events_of(kind):
     return st.lists(st.one_of(good, good, gone, bad), max_size=25)
 
 
+@settings(max_examples=10)
 @given(
     events=st.sampled_from([int, str]).flatmap(events_of),
     cuts=st.lists(st.integers(0, 25) | st.just(0), max_size=2),  # files without rows, too
     sizes=st.tuples(st.integers(1, 30), st.integers(1, 30)),
 )
-def test_the_end_is_the_same_in_batches_of_any_size_and_from_any_offset(name, events, cuts, sizes):
+def test_the_end_is_the_same_from_any_offset(table_of, name, events, cuts, sizes):
     ends = [0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]
     with tempfile.TemporaryDirectory() as folder:
         for number, (start, end) in enumerate(itertools.pairwise(ends)):
             FILES[name](Path(folder) / f"{number}-{name}", events[start:end])
         options = options_of(name)
         batches = list(open_source(folder, rows=sizes[0], **options).read())
-        assert applied(batches) == expected(events)
+        assert table_of(batches) == expected(events)
         for place, batch in enumerate(batches):
             rest = list(open_source(folder, rows=sizes[1], **options).read(batch.offset))
-            assert applied([*batches[: place + 1], *rest]) == expected(events)
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-@given(
-    events=st.sampled_from([int, str]).flatmap(events_of),
-    sizes=st.tuples(st.integers(1, 30), st.integers(1, 30)),
-)
-def test_of_standard_input_too(standard_input_of, form, events, sizes):
-    content = _cells(events) if form == "csv" else _nulls(events)
-    options = options_of(form) | {"format": form}
-    standard_input_of(content)
-    batches = list(open_source("-", rows=sizes[0], **options).read())
-    assert applied(batches) == expected(events)
-    for place, batch in enumerate(batches):
-        standard_input_of(content)
-        rest = list(open_source("-", rows=sizes[1], **options).read(batch.offset))
-        assert applied([*batches[: place + 1], *rest]) == expected(events)
-
-
-@pytest.fixture(scope="module")
-def standard_input_of():
-    """As `standard_input`, for all examples of a property."""
-    with pytest.MonkeyPatch.context() as patch:
-
-        def give(content):
-            raw = io.BytesIO(content)
-            raw.seekable = lambda: False
-            patch.setattr("sys.stdin", type("Stdin", (), {"buffer": raw})())
-
-        yield give
+            assert table_of([*batches[: place + 1], *rest]) == expected(events)
 
 
 EVENTS = [
@@ -174,18 +129,7 @@ def test_such_a_source_passes_the_kit(name, tmp_path, text):
     events = EVENTS if text else [(int(one[0][3:]), *one[1:]) for one in EVENTS]
     FILES[name](tmp_path / f"0-{name}", events[:15])
     FILES[name](tmp_path / f"1-{name}", events[15:])
-    run_checks(CHECKS, lambda: open_source(tmp_path, rows=6, **options_of(name)))
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_and_from_standard_input(standard_input, form):
-    content = _cells(EVENTS) if form == "csv" else _lines(EVENTS)
-
-    def fresh():
-        standard_input(content)
-        return open_source("-", format=form, rows=6, **options_of(form))
-
-    run_checks(CHECKS, fresh)
+    check_source(lambda: open_source(tmp_path, rows=6, **options_of(name)))
 
 
 def test_what_a_batch_has(name, tmp_path):
@@ -235,29 +179,6 @@ def test_a_file_without_rows_does_not(name, tmp_path, gather):
     FILES[name](tmp_path / f"0-{name}", [])
     FILES[name](tmp_path / f"1-{name}", [("a", [1.0, 2.0], None, None)])
     assert gather(open_source(tmp_path, **options_of(name)).read())[0] == ["a"]
-
-
-def test_only_texts_are_in_the_offset_of_standard_input(standard_input):
-    for content, more in ((b"id,a\n7,1\n", {}), (b"id,a\nx,1\n", {"text": True})):
-        standard_input(content)
-        [batch] = open_source("-", ids="id").read()
-        assert set(batch.offset) == {"file", "count", "byte", "line", "digest", *more}
-        assert more.items() <= batch.offset.items()
-
-
-def test_standard_input_keeps_the_kind(standard_input, gather):
-    content = b"id,a\nx,1\n7,2\n8,3\n"
-    standard_input(content)
-    first, *_ = open_source("-", ids="id", rows=1).read()
-    standard_input(content)
-    ids, _, rejects = gather(open_source("-", ids="id").read(first.offset))
-    assert (ids, rejects) == (["7", "8"], [])
-    content = b"id,a\n7,1\nx,2\n8,3\n"
-    standard_input(content)
-    first, *_ = open_source("-", ids="id", rows=1).read()
-    standard_input(content)
-    ids, _, [reject] = gather(open_source("-", ids="id").read(first.offset))
-    assert (ids, reject.reason) == ([8], "the id 'x' is not a 64-bit integer")
 
 
 @pytest.mark.parametrize("value", ["yes", "2", "null"])
@@ -342,20 +263,6 @@ def test_texts_of_every_type(tmp_path, gather, form):
     parquet.write_table(table, tmp_path / "a.parquet")
     for path in ("a.arrow", "a.parquet"):
         assert gather(open_source(tmp_path / path, ids="id").read())[0] == TEXTS
-
-
-def test_texts_in_an_archive(tmp_path, gather):
-    rows = np.arange(6.0).reshape(3, 2)
-    np.savez(tmp_path / "1.npz", X=rows, i=np.array(["a", "", "ccc"]))
-    np.savez(tmp_path / "2.npz", X=rows, i=np.arange(3))
-    ids, found, rejects = gather(open_source(tmp_path, ids="i", rows=2).read())
-    assert (ids, found.tolist()) == (["a", "ccc"], [[0, 1], [4, 5]])
-    assert [reject.reason for reject in rejects] == [
-        "the id is missing",
-        *(f"the id {i} is not a text, as those before it are" for i in range(3)),
-    ]
-    with pytest.raises(InputError, match="not a table: leave out removed and keep"):
-        open_source(tmp_path, ids="i", removed="X")
 
 
 def test_half_characters_are_not_ids(read):

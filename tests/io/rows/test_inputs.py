@@ -1,18 +1,15 @@
 """Standard input, and files that were exchanged since they were read."""
 
 import os
-import shutil
 import sys
 import threading
 
 import numpy as np
 import pytest
 
-from conformance.compare import run_checks
-from conformance.sources import CHECKS
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import FORMATS, open_source
-from streambits.io.rows.inputs import difference, fingerprint
+from streambits.io.rows.inputs import Input, difference, fingerprint
 
 KINDS = {
     "header.csv": "csv",
@@ -22,84 +19,44 @@ KINDS = {
     "a.fvecs": "fvecs",
     "a.bvecs": "bvecs",
     "C.npy": "npy",
-    "Fortran.npy": "npy",
 }
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_it_passes_the_kit(write, gather, tmp_path, standard_input, name):
+def test_standard_input_is_read_once_and_not_resumed(write, gather, tmp_path, standard_input, name):
     rows = np.arange(60, dtype=np.float32).reshape(20, 3)
     if name != "a.bvecs":
         rows[7] = np.nan
     write(tmp_path / name, rows)
-    content = (tmp_path / name).read_bytes()
-
-    def fresh():
-        standard_input(content)
-        return open_source("-", format=KINDS[name], rows=6)
-
-    run_checks(CHECKS, fresh)
+    standard_input((tmp_path / name).read_bytes())
+    source = open_source("-", format=KINDS[name], rows=6)
+    assert (source.name, source.length, source.evidence({"file": 0})) == (
+        "standard input",
+        None,
+        None,
+    )
+    assert source.identity()["files"] == [["standard input"]]
     good = np.isfinite(rows).all(axis=1)
-    ids, found, _ = gather(fresh().read())
+    batches = list(source.read())
+    ids, found, rejects = gather(batches)
     assert ids == np.flatnonzero(good).tolist()
     assert np.array_equal(found, rows[good])
+    assert all(reject.where.startswith("standard input") for reject in rejects)
+    with pytest.raises(StorageError, match="standard input can be read only once"):
+        list(source.read())
+    with pytest.raises(
+        StorageError, match=r"cannot be resumed. Write the rows to a file, .*--from"
+    ):
+        list(open_source("-", format=KINDS[name]).read(batches[0].offset))
 
 
-def test_csv_is_what_is_expected_and_the_name_is_told(standard_input, gather):
-    standard_input(b"1,2\n3,x\n")
-    source = open_source("-")
-    assert source.name == "standard input"
-    assert source.length is None
-    assert source.identity()["files"] == [["standard input"]]
-    ids, _, (reject,) = gather(source.read())
-    assert (ids, reject.where) == ([0], "standard input:2")
-
-
-def test_a_good_line_may_come_late(standard_input, gather):
+def test_events_and_a_good_line_that_comes_late(standard_input, gather):
     standard_input(b"x\ny\nz\n[1]\n[2, 3]\n[4]\n")
     ids, rows, rejects = gather(open_source("-", format="jsonl", rows=2).read())
     assert (ids, rows.tolist(), len(rejects)) == ([3, 5], [[1], [4]], 4)
-
-
-def test_it_is_read_once(standard_input):
-    standard_input(b"1,2\n")
-    source = open_source("-")
-    assert len(list(source.read())) == 1
-    with pytest.raises(StorageError, match="standard input can be read only once"):
-        list(source.read())
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("csv", b"1,2\n" * 3),
-        ("csv", b""),
-        ("npy", None),
-        ("fvecs", b"\1\0\0\0\0\0\0\0" * 3),
-        ("fvecs", b""),
-    ],
-)
-def test_one_that_ends_before_the_offset(write, tmp_path, standard_input, name, content):
-    if content is None:
-        write(tmp_path / "C.npy", np.ones((3, 1), np.float32))
-        content = (tmp_path / "C.npy").read_bytes()
-    standard_input(content)
-    place = {"line": 9, "byte": 36} if name == "csv" else {"row": 9}
-    with pytest.raises(StorageError, match=r"not what this job has read before.*--from.*files"):
-        list(open_source("-", format=name).read({"file": 0, "count": 9, "digest": "", **place}))
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_other_rows_than_before_are_refused(write, tmp_path, standard_input, name):
-    rows = np.arange(60, dtype=np.float32).reshape(20, 3)
-    write(tmp_path / name, rows)
-    standard_input((tmp_path / name).read_bytes())
-    offset = next(iter(open_source("-", format=KINDS[name], rows=6).read())).offset
-    rows[4, 1] += 1
-    write(tmp_path / name, rows)
-    standard_input((tmp_path / name).read_bytes())
-    with pytest.raises(StorageError, match=r"not what this job has read before.*--from.*files"):
-        list(open_source("-", format=KINDS[name], rows=6).read(offset))
+    standard_input(b"id,a,gone\nx,1,0\n7,,1\n8,3,\n")
+    [batch] = open_source("-", ids="id", removed="gone").read()
+    assert (batch.ids.tolist(), batch.removals.ids.tolist()) == (["x", "8"], ["7"])
 
 
 @pytest.fixture
@@ -143,54 +100,6 @@ def test_what_it_cannot_be():
     ]
 
 
-@pytest.fixture
-def begun(write, tmp_path):
-    """begun(kind, rows): the file, and evidence and offset of a source that has read some of it."""
-
-    def begun(kind, rows):
-        path = tmp_path / kind
-        write(path, rows)
-        source = open_source(str(path), rows=6)
-        chunks = iter(source.read())
-        next(chunks)
-        offset = next(chunks).offset
-        return path, source.evidence(offset), offset
-
-    return begun
-
-
-def rows_of(seed):
-    return np.random.default_rng(seed).integers(10, 99, (40, 3)).astype(np.float32)
-
-
-def test_an_exchanged_file_is_noticed_in_every_format(kind, begun, write):
-    path, evidence, _ = begun(kind, rows_of(0))
-    assert open_source(str(path)).changes(evidence) == []
-    write(path, rows_of(1))
-    [words] = open_source(str(path)).changes(evidence)
-    assert words.startswith(f"{path}: ")
-    assert "differ" in words or "bytes and had" in words
-
-
-def test_a_copy_with_another_time_is_the_same(kind, begun):
-    path, evidence, _ = begun(kind, rows_of(0))
-    shutil.copy(path, path.with_suffix(".copy"))
-    os.replace(path.with_suffix(".copy"), path)
-    os.utime(path, (5, 5))
-    assert open_source(str(path)).changes(evidence) == []
-
-
-def test_changes_may_be_accepted_and_are_known_from_then_on(begun, write):
-    path, evidence, offset = begun("header.csv", rows_of(0))
-    write(path, rows_of(1))
-    source = open_source(str(path), rows=6, accept_changes=True)
-    assert source.changes(evidence) == []
-    later = source.evidence(offset)
-    assert open_source(str(path)).changes(later) == []
-    write(path, rows_of(2))
-    assert len(open_source(str(path)).changes(later)) == 1
-
-
 @pytest.mark.parametrize("place", [0, 299_000, 599_999])
 def test_the_ends_and_what_stands_before_the_offset_are_looked_at(place, tmp_path):
     path = tmp_path / "a.npy"
@@ -203,7 +112,7 @@ def test_the_ends_and_what_stands_before_the_offset_are_looked_at(place, tmp_pat
     np.save(path, rows)
     [words] = open_source(str(path)).changes(evidence)
     wanted = {0: "its first 64 KiB differ", 599_999: "its last 64 KiB differ"}
-    assert wanted.get(place, "what comes before the place to resume from differs") in words
+    assert wanted.get(place, "the 64 KiB before the offset to resume from differ") in words
 
 
 def test_only_files_that_were_read_are_looked_at(tmp_path):
@@ -226,9 +135,9 @@ def test_only_files_that_were_read_are_looked_at(tmp_path):
 def test_a_file_that_has_grown_says_so(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2\n" * 100)
-    known = fingerprint(str(path))
+    known = fingerprint(Input(str(path)))
     path.write_text("1,2\n" * 101)
-    assert difference(str(path), known).startswith("it has 404 bytes and had 400")
+    assert difference(Input(str(path)), known).startswith("it has 404 bytes and had 400")
 
 
 def test_what_was_replaced_while_it_was_read_is_noticed_later(tmp_path):
@@ -340,34 +249,15 @@ def test_the_file_that_was_being_read_may_be_gone_if_that_is_accepted(grown):
     assert [batch.rows.tolist() for batch in source.read(offset)] == [[[5]]]
 
 
-def test_evidence_from_before_it_had_names(grown):
-    folder, evidence, offset = grown
-    old = [{key: value for key, value in one.items() if key != "path"} for one in evidence]
-    assert resumed(folder, old, offset)[:2] == ([], [])
-    number(folder / "b.csv", 7, 7)
-    assert len(resumed(folder, old, offset)[0]) == 1
-
-
 def test_many_files_are_compared_without_opening_them(grown, monkeypatch):
     folder, evidence, offset = grown
-    monkeypatch.setattr("streambits.io.rows.files.MANY", 1)
+    monkeypatch.setattr("streambits.io.rows.files.COMPARE_BY_TIME", 1)
     opened = []
     monkeypatch.setattr(
         "streambits.io.rows.inputs.fingerprint",
-        lambda path, size=None: opened.append(path) or fingerprint(path, size),
+        lambda source, size=None: opened.append(source.name) or fingerprint(source, size),
     )
     assert resumed(folder, evidence, offset)[0] == []
     assert opened == [str(folder / "d.csv")]  # the one that is read on
     number(folder / "b.csv", 99, 99)
     assert len(resumed(folder, evidence, offset)[0]) == 1
-
-
-@pytest.mark.parametrize("later", [b"5,6\n7,8\n9,0\n", b"5,6\n", b"", b"1,2\n" + b"5" * 99])
-def test_another_day_on_standard_input_is_refused_with_the_ways_out(standard_input, later):
-    standard_input(b"1,2\n3,4\n")
-    *_, last = open_source("-").read()
-    standard_input(later)
-    with pytest.raises(StorageError) as caught:
-        list(open_source("-").read(last.offset))
-    for words in ("not what this job has read before", "another folder", "--from", "files"):
-        assert words in str(caught.value)

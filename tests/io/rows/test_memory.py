@@ -14,9 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 KINDS = (
     "C.npy",
     "Fortran.npy",
-    "stored.npz",
-    "packed.npz",
-    "Fortran.npz",
     "a.fvecs",
     "header.csv",
     "a.csv.gz",

@@ -463,20 +463,6 @@ def test_the_table_is_the_same_in_any_batches_and_from_any_offset(table_of, stre
     assert not set(whole.removed.tolist()) & set(table)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.integers(0, 9)), max_size=20))
-def test_the_last_word_on_an_id_counts(table_of, words):
-    """Against a table that is kept by hand."""
-    wanted = {}
-    for removes, name, number in words:
-        wanted.pop(name, None)
-        wanted |= {} if removes else {name: [[number], None]}
-    rows = [(name, None if removes else [number]) for removes, name, number in words]
-    assert table_of([parse(*({"id": name, "row": row} for name, row in rows))]) == wanted
-    if rows:
-        columns = arrow(id=[name for name, _ in rows], v=vectors(*(row for _, row in rows)))
-        assert table_of([parse(columns, format="arrow")]) == wanted
-
-
 @given(st.integers(0), st.integers(0, 255), st.booleans())
 def test_a_damaged_arrow_message_is_a_reject_or_rows(place, byte, cut):
     good = arrow(id=["a", "b", "c"], v=vectors([1, 2], [3, 4], [5, 6]))

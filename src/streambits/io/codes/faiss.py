@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streambits._digests import Digest
 from streambits._files import replacing
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 from streambits.index import HammingIndex
 from streambits.interop.faiss import CodedIndex, faiss, from_faiss, to_faiss
 from streambits.model.coder import Coder
@@ -48,7 +48,10 @@ def read_faiss(
         raise StorageError(f"{path} cannot be read by FAISS: {error}") from error
     if reader.rp != reader.data.size():
         raise _damaged(path)
-    return from_faiss(index, bits=bits, epoch=epoch, strategy=strategy)
+    try:
+        return from_faiss(index, bits=bits, epoch=epoch, strategy=strategy)
+    except InputError as error:
+        raise InputError(f"{path} cannot be converted: {error}") from error
 
 
 def codes_of_faiss(path: str | Path, **options: Any) -> HammingIndex:

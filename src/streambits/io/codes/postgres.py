@@ -138,6 +138,8 @@ class PostgresSink:
         self._url, self._secrets = str(parts), secrets_in(url)
         self.name = f"{redact_url(url).partition('?')[0]} table {redact_value(self.table)}"
         self._parts = split_name(self.table, self.name)
+        if self._parts[-1] == MODELS:
+            raise InputError(f"{self.name} has records of other tables: choose another table")
         self._name = self._models = sql.Identifier(*self._parts)  # with schemas, once connected
         self.keep = _as_names(keep, self.name)
         self._id_type: str | None = None  # a key of FIT; of the table, or to make it with
@@ -178,6 +180,7 @@ class PostgresSink:
 
     def commit(self) -> None:
         """Send what waits, and commit it."""
+        self._begin(self._id_type)
         if self._waiting:
             columns = CodeColumns.concat(self._waiting)
             last = columns.select(last_of_each(columns.ids))
@@ -201,8 +204,7 @@ class PostgresSink:
         try:
             check_begun(self.name, {"keep": []} | state, self._settings | made_by)
             self.made_by, self._resumed = state["made_by"], True
-            if self._id_type is not None:  # the table is there
-                self._begin(self._id_type)
+            self._begin(self._id_type)
         except StorageError:
             self._drop()
             raise
@@ -248,10 +250,14 @@ class PostgresSink:
 
     # The session: connected, the table locked, fitting and ours
 
-    def _begin(self, kind: str) -> None:
-        """Make the table if it is missing, and refuse codes of others, before anything is sent."""
-        if not self._begun:
-            self._id_type, self._begun = self._id_type or kind, True
+    def _begin(self, kind: str | None) -> None:
+        """Make the table if it is missing, and refuse codes of others, before anything is sent.
+
+        kind: of its ids, for a new table; None as long as it is not known.
+        """
+        self._id_type = self._id_type or kind
+        if not self._begun and self._id_type is not None:
+            self._begun = True
             self._try(self._retry(self.retry_seconds), self._connect)
 
     def _retry(self, seconds: float) -> Retry:

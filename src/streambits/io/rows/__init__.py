@@ -1,24 +1,29 @@
-"""Sources: rows out of files, standard input and brokers. `open_source` opens any of them."""
+"""Sources: rows out of files, tables in memory, standard input and brokers, by `open_source`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError
 from streambits.io.protocols import Source
-from streambits.io.rows.arrow import Arrow, Parquet
+from streambits.io.rows.arrays import ByteVecs, Npy, Npz, Vecs
+from streambits.io.rows.arrow import Arrow, ArrowStream, Parquet
 from streambits.io.rows.csv import Csv
-from streambits.io.rows.files import FileReader, FileSource, ReadOptions, expand
-from streambits.io.rows.inputs import DiskFile, Input, StandardInput
+from streambits.io.rows.files import FileReader, FileSource, ReadOptions
+from streambits.io.rows.inputs import Input, StandardInput, expand, public_name
 from streambits.io.rows.jsonl import JsonLines
-from streambits.io.rows.npy import Npy, Npz
-from streambits.io.rows.vecs import ByteVecs, Vecs
-from streambits.io.urls import is_url, redact_url
+from streambits.io.urls import SCHEMES, is_url, redact_url
 
 __all__ = ["BROKERS", "FORMATS", "format_of", "open_source"]
 
 BROKERS = ("nats", "tls", "kafka")  # schemes of their URLs
+
+
+class SupportsArrow(Protocol):
+    """Rows that can be handed over as a stream of Arrow: tables, data frames, data sets."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 class Format(NamedTuple):
@@ -42,7 +47,7 @@ FORMATS = {
 
 
 def open_source(
-    paths: str | Path | Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path] | SupportsArrow,
     *,
     columns: str | Sequence[str] | int | None = None,
     ids: str | None = None,
@@ -61,8 +66,10 @@ def open_source(
     Parameters
     ----------
     paths
-        Files, folders and globs, which are read one after the other; `-` for standard input; or
-        the URL of a broker, nats://host/stream or kafka://host/topic.
+        Files, folders and globs, which are read one after the other, on disk or behind URLs of
+        object stores such as s3://bucket/folder; `-` for standard input; the URL of a broker,
+        nats://host/stream or kafka://host/topic; or whatever has `__arrow_c_stream__`, such as a
+        table of pyarrow or a data frame of polars or pandas, of which no batch can be resumed.
     columns
         Names of columns of numbers, or the name of one column of lists. By default the only
         column of lists, or else all columns of numbers; names such as id and label are then
@@ -122,10 +129,14 @@ def open_source(
     ...     print(batch.ids, batch.rows, batch.rejects[0].reason)
     [7] [[0.5 1. ]] column 'y' is 'oops', which is not a number
     """
-    listed = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    if not listed:
+    if hasattr(paths, "__arrow_c_stream__"):
+        stream, listed = paths, []
+    else:
+        several = [paths] if isinstance(paths, str | Path) else paths
+        stream, listed = None, [str(path) for path in several]
+    if not listed and stream is None:
         raise InputError("paths is empty: name a file, a folder or a glob")
-    if any(map(is_url, listed)):
+    if any(map(_is_server, listed)):
         options = {
             "columns": columns,
             "id_key": ids,
@@ -142,38 +153,32 @@ def open_source(
     if follow or idle is not None:
         name = "follow" if follow else "idle"
         raise InputError(f"{name} is for brokers: files are read to their end")
-    read_options = _read_options(columns, ids, removed, _names(keep))
-    if rows is not None:
-        read_options = read_options._replace(rows=as_count(rows, "rows"))
-    if groups is not None:
-        read_options = read_options._replace(groups=groups)
+    vectors = None if columns is None else _names(columns, "columns")
+    most = ReadOptions().rows if rows is None else as_count(rows, "rows")
+    read_options = ReadOptions(vectors, ids, most, removed, _names(keep), groups)
+    _check_names(read_options)
+    if stream is not None:
+        return ArrowStream(stream, read_options)
     if format is not None:
         as_choice(format, "format", tuple(FORMATS))
     if "-" in listed:
         return _open_standard_input(listed, format or "csv", read_options)
     names = [n for path in listed for n in expand(path, lambda n: bool(format or format_of(n)))]
     readers = [_reader(name, format, read_options) for name in names]
-    return FileSource(readers, read_options, format, listed[0], accept_changes=accept_changes)
+    typed = public_name(listed[0])
+    return FileSource(readers, read_options, format, typed, accept_changes=accept_changes)
 
 
-def _read_options(
-    columns: str | Sequence[str] | int | None,
-    ids: str | None,
-    removed: str | None,
-    keep: tuple[str, ...],
-) -> ReadOptions:
-    if removed is not None and ids is None:
+def _check_names(options: ReadOptions) -> None:
+    if options.removed is not None and options.ids is None:
         raise InputError(
-            f"removed is {removed!r}, and without ids there is nothing to remove: name the column "
-            f"of the ids with ids (--ids)"
+            f"removed is {options.removed!r}, and without ids there is nothing to remove: name the "
+            f"column of the ids with ids (--ids)"
         )
-    vectors = None if columns is None else _names(columns, "columns")
-    options = ReadOptions(vectors, ids, removed=removed, keep=keep)
-    names = (*(vectors or ()), *options.others)
+    names = (*(options.columns or ()), *options.others)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"column {twice[0]!r} is named twice")
-    return options
 
 
 def _names(names: str | Sequence[str] | int, name: str = "keep") -> tuple[str, ...]:
@@ -199,16 +204,22 @@ def _reader(name: str, format: str | None, options: ReadOptions) -> FileReader: 
     found = format or format_of(name)
     if found is None:
         raise InputError(
-            f"the format of {name} is not known by its name: pass format, one of "
+            f"the format of {public_name(name)} is not known by its name: pass format, one of "
             f"{', '.join(FORMATS)}"
         )
-    return FORMATS[found].reader(DiskFile(name), options)
+    return FORMATS[found].reader(Input(name), options)
 
 
 def format_of(name: str) -> str | None:
     """The format of a file, by its name; None where that does not say it."""
-    lower = name.lower()
+    lower = name.lower().partition("?")[0] if "://" in name else name.lower()
     return next((n for n, found in FORMATS.items() if lower.endswith(found.suffixes)), None)
+
+
+def _is_server(text: str) -> bool:
+    """Whether this is meant as the URL of a server, and not of files."""
+    scheme = text.partition(":")[0].rpartition("+")[0] or text.partition(":")[0]
+    return is_url(text) and ("://" not in text or scheme.lower() in SCHEMES)
 
 
 def _open_broker(paths: list[str], options: dict[str, Any]) -> Source:

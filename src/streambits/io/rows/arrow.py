@@ -1,4 +1,4 @@
-"""Parquet files, Arrow files (IPC, Feather) and Arrow streams: rows out of Arrow tables.
+"""Parquet files, Arrow files (IPC, Feather) and streams, and tables in memory: rows out of Arrow.
 
 The vectors are one column of lists or several columns of numbers. pyarrow is `Any` here: it has no
 types. It is imported where it is used, because that is slow and other formats do not need it.
@@ -17,26 +17,26 @@ from streambits._arrays import LAST_ID, TEXT, Ids
 from streambits.errors import InputError
 from streambits.io.bad_rows import why_bad, why_bad_id
 from streambits.io.rows.files import (
-    REJECT_TEXT,
-    At,
-    Found,
-    Layout,
     Mask,
+    ParsedRows,
+    Position,
     ReadOptions,
+    RowSchema,
     file_errors,
     float_type,
+    is_settled,
     kept_text,
+    payload_of,
     refuse_guess,
-    sift,
+    split_rejects,
 )
 from streambits.io.rows.inputs import Input, batch_rows
-from streambits.model.batches import Reject, RowBatch
+from streambits.model.batches import RowBatch
 
 BUFFER = 1 << 17  # bytes of a Parquet column that are read at once
 PROBE = 64  # rows that are read at once to find a good one
 MAGIC = b"ARROW1"  # of an Arrow file; a stream has none
 UUID_BYTES = 16
-FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}  # in text
 FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's, and NumPy's
 
 
@@ -49,44 +49,49 @@ class Parquet:
         self.path, self.source, self._options = source.name, source, options
 
     def length(self) -> int | None:
-        with file_errors(self.path, "Parquet"), _open_parquet(self.path) as file:
+        with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
             return sum(_group_rows(file)[slice(*(self._options.groups or (None,)))])
 
-    def layout(self) -> Layout | None:
-        with file_errors(self.path, "Parquet"), _open_parquet(self.path) as file:
-            names, listed = _vector_columns(file.schema_arrow, self._options, self.path)
+    def schema(self) -> RowSchema | None:
+        with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
+            names = vector_columns(file.schema_arrow, self._options, self.path)
             batches = file.iter_batches(PROBE, columns=list(names), use_threads=False)
-            found = _layout(names, listed, file.schema_arrow, batches, self.path)
+            found = row_schema(names, file.schema_arrow, batches, self.path)
             empty = not file.metadata.num_rows
-            return found if empty else _with_kind(found, file.schema_arrow, self._options)
+            return found if empty else with_kind(found, file.schema_arrow, self._options)
 
-    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
+    def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
         row = at["row"] if at else 0
         where = file_errors(self.path, "Parquet", lambda: f" from row {row} on")
-        with where, _open_parquet(self.path) as file:
+        with where, open_parquet(self.source) as file:
             first, end = self._options.groups or (0, file.num_row_groups)
             row = row if at else sum(_group_rows(file)[:first])
-            names = _vector_columns(file.schema_arrow, self._options, self.path)[0]
-            wanted = _wanted(names, layout, self._options)
-            most = batch_rows(self._options.rows, 8 * layout.width if layout else 0)
-            for table in _row_groups(file, wanted, row, most, end):
-                row += table.num_rows
-                yield _sift_table(
-                    table.select(wanted), layout, self._options, self.path, {"row": row}
+            wanted = _wanted(file.schema_arrow, schema, self._options, self.path)
+            most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
+            for batch in _row_groups(file, wanted, row, most, end):
+                row += batch.num_rows
+                yield table_batch(
+                    batch.select(wanted), schema, self._options, self.path, {"row": row}
                 )
 
 
-def _open_parquet(path: str) -> Any:
+@contextmanager
+def open_parquet(source: Input) -> Iterator[Any]:
+    """A file of pyarrow.parquet; of a remote one, a row group is fetched in few requests."""
     from pyarrow import parquet  # noqa: PLC0415
 
-    return parquet.ParquetFile(
-        path, pre_buffer=False, buffer_size=BUFFER, page_checksum_verification=True
-    )
+    with source.open_arrow() as stream:
+        yield parquet.ParquetFile(
+            stream,
+            pre_buffer=source.is_remote,
+            buffer_size=BUFFER,
+            page_checksum_verification=True,
+        )
 
 
 def row_groups(path: str) -> int:
     """Row groups of a Parquet file."""
-    with file_errors(path, "Parquet"), _open_parquet(path) as file:
+    with file_errors(path, "Parquet"), open_parquet(Input(path)) as file:
         return int(file.num_row_groups)
 
 
@@ -97,7 +102,7 @@ def _group_rows(file: Any) -> list[int]:
 
 
 def _row_groups(file: Any, names: list[str], row: int, most: int, end: int) -> Iterator[Any]:
-    """Tables from `row` on, up to the row group `end`; those before the row are not read."""
+    """Batches from `row` on, up to the row group `end`; those before the row are not read."""
     starts = np.cumsum([0, *_group_rows(file)])
     first = int(np.searchsorted(starts, row, side="right")) - 1
     groups, extra = list(range(first, end)), row - int(starts[first])
@@ -116,7 +121,7 @@ class Arrow:
     It is read, not mapped: a mapped file that somebody cuts off ends the process by a signal.
     """
 
-    keys: tuple[str, ...] = ("row", "batch", "within")
+    keys: tuple[str, ...] = ("row", "batch", "within")  # within: rows of the record batch
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self.path, self.source, self._options = source.name, source, options
@@ -124,58 +129,48 @@ class Arrow:
     def length(self) -> int | None:
         return None
 
-    def layout(self) -> Layout | None:
+    def schema(self) -> RowSchema | None:
         with file_errors(self.path, "Arrow"):
-            names, listed = self._columns()
-            with _open_arrow(self.path, names) as file:
-                batches = _record_batches(file, list(names), 0)
-                pieces = (piece for _, batch in batches for piece in _cut(batch, 0, PROBE))
-                found = _layout(names, listed, file.schema, pieces, self.path)
-            return found if self._is_empty() else _with_kind(found, self._schema(), self._options)
+            with self._open() as file:
+                schema, found, rows = file.schema, None, 0
+            names = vector_columns(schema, self._options, self.path)
+            with self._open(names) as file:
+                for _, batch in _record_batches(file, list(names), 0):
+                    rows += batch.num_rows
+                    found = row_schema(names, schema, cut_batch(batch, 0, PROBE), self.path)
+                    if rows and found:
+                        break
+            return with_kind(found, schema, self._options) if rows else found
 
-    def _is_empty(self) -> bool:
-        ids = self._options.ids
-        if ids is None:
-            return False
-        with _open_arrow(self.path, [ids]) as file:
-            return not any(batch.num_rows for _, batch in _record_batches(file, [ids], 0))
-
-    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
+    def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
         at = at or {"row": 0, "batch": 0, "within": 0}
         row, within = at["row"], at["within"]
         with file_errors(self.path, "Arrow", lambda: f" from row {row} on"):
-            wanted = _wanted(self._columns()[0], layout, self._options)
-            most = batch_rows(self._options.rows, 8 * layout.width if layout else 0)
-            with _open_arrow(self.path, wanted) as file:
+            with self._open() as file:
+                wanted = _wanted(file.schema, schema, self._options, self.path)
+            most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
+            with self._open(wanted) as file:
                 for number, batch in _record_batches(file, wanted, at["batch"]):
-                    for piece in _cut(batch, within, most):
+                    for piece in cut_batch(batch, within, most):
                         row, within = row + piece.num_rows, within + piece.num_rows
                         place = {"row": row, "batch": number, "within": within}
-                        yield _sift_table(piece, layout, self._options, self.path, place)
+                        yield table_batch(piece, schema, self._options, self.path, place)
                     within = 0
 
-    def _columns(self) -> tuple[tuple[str, ...], bool]:
-        return _vector_columns(self._schema(), self._options, self.path)
+    @contextmanager
+    def _open(self, names: Sequence[str] = ()) -> Iterator[Any]:
+        """The file, with these columns of it, or all of them if none is named."""
+        import pyarrow as pa  # noqa: PLC0415
 
-    def _schema(self) -> Any:
-        with _open_arrow(self.path) as file:
-            return file.schema
-
-
-@contextmanager
-def _open_arrow(path: str, names: Sequence[str] = ()) -> Iterator[Any]:
-    """The file, with these columns of it, or all of them if none is named."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    with pa.OSFile(path) as source:
-        start = pa.ipc.open_file if source.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
-        source.seek(0)
-        file = start(source)
-        if names:
-            source.seek(0)
-            places = sorted(file.schema.get_field_index(name) for name in names)
-            file = start(source, options=pa.ipc.IpcReadOptions(included_fields=places))
-        yield file
+        with self.source.open_arrow() as stream:
+            start = pa.ipc.open_file if stream.read(len(MAGIC)) == MAGIC else pa.ipc.open_stream
+            stream.seek(0)
+            file = start(stream)
+            if names:
+                stream.seek(0)
+                places = sorted(file.schema.get_field_index(name) for name in names)
+                file = start(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
+            yield file
 
 
 def _record_batches(file: Any, names: list[str], first: int) -> Iterator[tuple[int, Any]]:
@@ -190,101 +185,141 @@ def _record_batches(file: Any, names: list[str], first: int) -> Iterator[tuple[i
         yield number, wanted
 
 
+class ArrowStream:
+    """Rows of whatever has `__arrow_c_stream__`, once.
+
+    That are tables and readers of pyarrow, data frames of polars and pandas, relations of duckdb,
+    data sets of Hugging Face. Rows in memory have no offset to resume from, and a reader gives its
+    rows only once.
+
+    Parameters
+    ----------
+    data
+        Where the rows are.
+    options : ReadOptions
+    """
+
+    length: int | None = None
+
+    def __init__(self, data: Any, options: ReadOptions, name: str | None = None) -> None:
+        self._data, self._options = data, options
+        self.name = name or f"the {type(data).__name__}"
+
+    def identity(self) -> Any:
+        options = self._options
+        return {"stream": self.name, "columns": options.columns, "others": list(options.others)}
+
+    def __iter__(self) -> Iterator[RowBatch]:
+        return self.read()
+
+    def read(self, offset: Any = None) -> Iterator[RowBatch]:
+        """Batches from the beginning, which is the only place to read from."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        if offset is not None:
+            raise InputError(
+                f"{self.name} is rows in memory, which cannot be read from an offset: to resume, "
+                f"write them to a file, such as Parquet"
+            )
+        row = 0
+        schema: RowSchema | None = None
+        with file_errors(self.name, "Arrow"):
+            reader = pa.RecordBatchReader.from_stream(self._data)
+            names = vector_columns(reader.schema, self._options, self.name)
+            for whole in reader:
+                if not is_settled(schema, self._options):
+                    first = row_schema(names, reader.schema, cut_batch(whole, 0, PROBE), self.name)
+                    schema = with_kind(first, reader.schema, self._options)
+                wanted = _wanted(reader.schema, schema, self._options, self.name)
+                most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
+                for piece in cut_batch(whole.select(wanted), 0, most):
+                    start, row = row, row + piece.num_rows
+                    batch = table_batch(piece, schema, self._options, self.name, {"row": row})
+                    counted = self._options.ids is None
+                    yield batch._replace(ids=start + batch.ids) if counted else batch
+
+
 def table_columns(schema: Any, options: ReadOptions, name: str) -> tuple[str, ...]:
     """The columns with the vectors in a table called `name`, if all that is asked for is there."""
-    return _vector_columns(schema, options, name)[0]
+    return vector_columns(schema, options, name)
 
 
-def table_layout(table: Any, options: ReadOptions, name: str) -> Layout | None:
+def table_layout(table: Any, options: ReadOptions, name: str) -> RowSchema | None:
     """What a row of a table in memory is made of; None if there is no good row."""
-    names, listed = _vector_columns(table.schema, options, name)
-    found = _layout(names, listed, table.schema, _cut(table, 0, PROBE), name)
-    return _with_kind(found, table.schema, options)
+    names = vector_columns(table.schema, options, name)
+    found = row_schema(names, table.schema, cut_batch(table, 0, PROBE), name)
+    return with_kind(found, table.schema, options)
 
 
 def table_batches(table: Any, options: ReadOptions, name: str) -> Iterator[RowBatch]:
-    """The rows of a table in memory, which has ids; bad ones are named by their ids."""
-    layout = table_layout(table, options, name)
-    wanted = _wanted(_vector_columns(table.schema, options, name)[0], layout, options)
-    most, row = batch_rows(options.rows, 8 * layout.width if layout else 0), 0
-    for piece in _cut(table.select(wanted), 0, most):
-        row += piece.num_rows
-        whole = piece.combine_chunks().to_batches() or [piece]
-        yield _sift_table(whole[0], layout, options, name, {"row": row}, by_id=True)
+    """The rows of a table in memory."""
+    return ArrowStream(table, options, name).read()
 
 
-def _cut(batch: Any, start: int, most: int) -> Iterator[Any]:
+def cut_batch(batch: Any, start: int, most: int) -> Iterator[Any]:
+    """Pieces of at most so many rows."""
     for place in range(start, batch.num_rows, most):
         yield batch.slice(place, most)
 
 
-def _vector_columns(schema: Any, options: ReadOptions, path: str) -> tuple[tuple[str, ...], bool]:
-    """The columns with the vectors, and whether they are one column of lists."""
-    _check_others(schema, options, path)
-    names = options.columns or _default_columns(schema, options, path)
-    types = [_type(schema, name, path) for name in names]
-    if len(names) == 1 and _is_list(types[0]):
-        return names, True
-    for name, found in zip(names, types, strict=True):
-        if not _is_number(found):
-            other = "; several columns must be numbers" if _is_list(found) else ""
-            raise InputError(
-                f"{path}: column {name!r} is {found}, neither numbers nor lists of numbers{other}"
-            )
-    return names, False
-
-
-def _check_others(schema: Any, options: ReadOptions, path: str) -> None:
-    """The columns that are not vectors must be there, and of a type that can be used."""
+def vector_columns(schema: Any, options: ReadOptions, path: str) -> tuple[str, ...]:
+    """The columns with the vectors: one of lists, or numbers. All that is asked for is checked."""
     import pyarrow as pa  # noqa: PLC0415
 
     types = {name: _type(schema, name, path) for name in options.others}
     ids, removed = options.ids, options.removed
-    if ids is not None and not (pa.types.is_integer(types[ids]) or _is_text(types[ids])):
+    if ids is not None and not (pa.types.is_integer(types[ids]) or is_text(types[ids])):
         raise InputError(f"{path}: the ids {ids!r} are {types[ids]}, not integers or texts")
     if removed is not None and not pa.types.is_boolean(types[removed]):
         raise InputError(f"{path}: column {removed!r} is {types[removed]}, not true or false")
-
-
-def _with_kind(layout: Layout | None, schema: Any, options: ReadOptions) -> Layout | None:
-    """A layout that says whether ids are texts. That a file without rows cannot say."""
-    if options.ids is None:
-        return layout
-    return (layout or Layout(0, ""))._replace(text=_is_text(schema.field(options.ids).type))
+    names = options.columns or _default_columns(schema, options, path)
+    kinds = [_type(schema, name, path) for name in names]
+    for name, kind in zip(names, kinds, strict=True):
+        if not (_is_number(kind) or (len(names) == 1 and is_list(kind))):
+            other = "; several columns must be numbers" if is_list(kind) else ""
+            raise InputError(
+                f"{path}: column {name!r} is {kind}, neither numbers nor lists of numbers{other}"
+            )
+    return names
 
 
 def _default_columns(schema: Any, options: ReadOptions, path: str) -> tuple[str, ...]:
     others = [field for field in schema if field.name not in options.others]
-    lists = tuple(field.name for field in others if _is_list(field.type))
+    lists = tuple(field.name for field in others if is_list(field.type))
     numbers = tuple(field.name for field in others if _is_number(field.type))
-    if len(lists) == 1:
-        return lists
-    if not numbers:
+    if len(lists) != 1 and not numbers:
         has = ", ".join(f"{field.name} ({field.type})" for field in schema)
         raise InputError(f"{path} has no columns of numbers, nor one of lists: it has {has}")
-    refuse_guess(numbers, path)
-    return numbers
+    refuse_guess(path, schema.names, () if len(lists) == 1 else numbers, options)
+    return lists if len(lists) == 1 else numbers
 
 
-def _wanted(names: tuple[str, ...], layout: Layout | None, options: ReadOptions) -> list[str]:
-    """The columns with the vectors, in the order of the layout, then others, the ids last."""
-    names = layout.columns if layout and layout.columns else names
-    return [*names, *options.others]
+def with_kind(found: RowSchema | None, schema: Any, options: ReadOptions) -> RowSchema | None:
+    """The schema of rows, which says whether ids are texts. A file without rows cannot say that."""
+    if options.ids is None:
+        return found
+    return (found or RowSchema(0, ""))._replace(text=is_text(schema.field(options.ids).type))
 
 
-def _layout(
-    names: tuple[str, ...], listed: bool, schema: Any, batches: Iterator[Any], path: str
-) -> Layout | None:
+def _wanted(schema: Any, rows: RowSchema | None, options: ReadOptions, path: str) -> list[str]:
+    """The columns with the vectors, in the order of the rows' schema, then others, ids last."""
+    names = vector_columns(schema, options, path)
+    return [*(rows.columns if rows and rows.columns else names), *options.others]
+
+
+def row_schema(
+    names: Sequence[str], schema: Any, batches: Iterator[Any], path: str
+) -> RowSchema | None:
     """How wide rows are: lists of any length are as long as the first good one."""
-    if not listed:
-        return Layout(len(names), path, names)
     kind = schema.field(names[0]).type
+    if not is_list(kind):
+        return RowSchema(len(names), path, tuple(names))
     kind = getattr(kind, "storage_type", kind)
     if hasattr(kind, "list_size"):
-        return Layout(kind.list_size, path, names, listed=True)
+        return RowSchema(kind.list_size, path, tuple(names), listed=True)
     values = itertools.chain.from_iterable(batch.column(names[0]).to_pylist() for batch in batches)
     good = next((value for value in values if not why_bad(value)), None)
-    return None if good is None else Layout(len(good), path, names, listed=True)
+    return None if good is None else RowSchema(len(good), path, tuple(names), listed=True)
 
 
 def _type(schema: Any, name: str, path: str) -> Any:
@@ -295,7 +330,7 @@ def _type(schema: Any, name: str, path: str) -> Any:
     return schema.field(places[0]).type
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
     """Whether this is a type of texts; 16 bytes are a UUID."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -318,7 +353,8 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(kind: Any) -> bool:
+    """Whether this is a type of lists of numbers."""
     import pyarrow as pa  # noqa: PLC0415
 
     kind, types = getattr(kind, "storage_type", kind), pa.types  # of an extension type
@@ -326,87 +362,55 @@ def _is_list(kind: Any) -> bool:
     return bool(lists) and _is_number(kind.value_type)
 
 
-def _sift_table(
-    table: Any,
-    layout: Layout | None,
-    options: ReadOptions,
-    path: str,
-    at: At,
-    *,
-    by_id: bool = False,
+def table_batch(
+    table: Any, schema: RowSchema | None, options: ReadOptions, path: str, at: Position
 ) -> RowBatch:
-    """Good and bad rows of a record batch, the last of which is before row at["row"].
-
-    by_id: whether a bad row is named by its id, because its place says nothing.
-    """
-    found = arrow_rows(table, layout, options)
+    """Good and bad rows of a record batch, the last of which is before row at["row"]."""
     columns = [_stored(column) for column in table.columns]
-    start, vectors = at["row"] - table.num_rows, len(columns) - len(options.others)
+    vectors, start = columns[: len(columns) - len(options.others)], at["row"] - table.num_rows
+    width, names, listed, text = 0, None, True, None
+    if schema:
+        width, names, text = schema.width, schema.columns, schema.text
+        listed = schema.listed or not width
 
-    def reject(place: int) -> Reject:
-        values = [column[place].as_py() for column in columns[:vectors]]
-        reason = ""
-        if options.ids is not None:
-            reason = why_bad_id(columns[-1][place].as_py(), layout.text if layout else None)
-        listed = layout is None or not layout.width or layout.listed
-        width, names = (layout.width or None, layout.columns) if layout else (None, None)
-        reason = reason or why_bad(
-            values[0] if listed else values, width, None if listed else names
-        )
-        which = f"id {columns[-1][place].as_py()!r}" if by_id else f"row {start + place}"
-        return Reject(f"{path}, {which}", reason, str(values)[:REJECT_TEXT])
+    def values(place: int) -> list[Any]:
+        return [column[place].as_py() for column in vectors]
 
-    return sift(found, at, reject)
+    def why(place: int) -> str:
+        wrong = "" if options.ids is None else why_bad_id(columns[-1][place].as_py(), text)
+        row = values(place)
+        return wrong or why_bad(row[0] if listed else row, width or None, None if listed else names)
+
+    return split_rejects(
+        arrow_rows(table, schema, options)._replace(why=why),
+        at,
+        lambda place: f"{path}, row {start + place}",
+        lambda place: str(values(place)),
+    )
 
 
-def arrow_rows(table: Any, layout: Layout | None, options: ReadOptions) -> Found:
+def arrow_rows(table: Any, schema: RowSchema | None, options: ReadOptions) -> ParsedRows:
     """What an Arrow record batch has, without a loop over its rows where there are only numbers.
 
-    The columns are those of the layout, and then the others of the options, in their order.
-    Where a row is bad, it is NaN; all are if the layout is None or has no width.
+    The columns are those of the schema, and then the others of the options, in their order.
+    Where a row is bad, it is NaN; all are if the schema is None or has no width.
     """
     columns = [_stored(column) for column in table.columns]
-    text = layout.text if layout else None
+    text = schema.text if schema else None
     ids, bad = (None, None) if options.ids is None else _ids(columns.pop(), text=bool(text))
-    removed, unclear = (None, None) if options.removed is None else _flags(columns.pop())
-    payload = _payload(table, columns, len(options.keep)) if options.keep else None
-    if layout is None or not layout.width:
+    removed = None
+    if options.removed is not None:
+        removed = columns.pop().fill_null(False).to_numpy(zero_copy_only=False)
+    payload = None
+    if options.keep:
+        columns, kept = columns[: -len(options.keep)], columns[-len(options.keep) :]
+        texts = [[kept_text(value) for value in column.to_pylist()] for column in kept]
+        payload = payload_of(texts, table.num_rows)
+    if schema is None or not schema.width:
         rows = np.full((table.num_rows, 1), np.nan)
-    elif layout.listed:
-        rows = _lists(columns[0], layout.width)
     else:
-        rows = _numbers(columns[: len(columns) - len(options.keep)])
-    wrong = [mask for mask in (bad, unclear) if mask is not None]
-    return Found(rows, ids, np.logical_or.reduce(wrong) if wrong else None, removed, payload)
-
-
-def _flags(column: Any) -> tuple[Mask, Mask | None]:
-    """What a column of true and false says, and where it says something else."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if pa.types.is_boolean(column.type):
-        return column.fill_null(False).to_numpy(zero_copy_only=False), None
-    found = [as_flag(value) for value in column.to_pylist()]
-    unclear = np.array([one is None for one in found], np.bool_)
-    return np.array([bool(one) for one in found], np.bool_), unclear if unclear.any() else None
-
-
-def as_flag(text: str | None) -> bool | None:
-    """What a text says: true, false, or None for something else.
-
-    >>> as_flag("TRUE"), as_flag(" 0"), as_flag(""), as_flag("x")
-    (True, False, False, None)
-    """
-    return FLAGS.get((text or "").strip(" \t").lower())
-
-
-def _payload(table: Any, columns: list[Any], count: int) -> NDArray[np.object_]:
-    """The columns to keep, the last `count` of these, as texts."""
-    found = np.empty((table.num_rows, count), np.object_)
-    for place in range(count):
-        values = table.column(len(columns) - count + place).to_pylist()
-        found[:, place] = [kept_text(value) for value in values]
-    return found
+        rows = _lists(columns[0], schema.width) if schema.listed else _numbers(columns)
+    return ParsedRows(rows, ids, bad, removed, payload)
 
 
 def _stored(column: Any) -> Any:
@@ -445,20 +449,18 @@ def _lists(column: Any, width: int) -> NDArray[Any]:
 
 def _ids(column: Any, *, text: bool) -> tuple[Ids, Mask | None]:
     """Ids, and which are missing, of the other kind, or do not fit into 64 bits with a sign."""
-    if _is_text(column.type) != text:
+    if is_text(column.type) != text:
         return np.zeros(len(column), TEXT if text else np.int64), np.ones(len(column), np.bool_)
     if text:
-        return _text_ids(column)
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    values = column.fill_null(0).to_numpy(zero_copy_only=False)
-    if values.dtype == np.uint64:
-        missing = missing | (values > LAST_ID)
-    return values.astype(np.int64), missing if missing.any() else None
-
-
-def _text_ids(column: Any) -> tuple[Ids, Mask | None]:
-    values = column.to_pylist()
-    if _is_uuid(column.type):
-        values = [value and str(UUID(bytes=value)) for value in values]
-    missing = np.array([not value for value in values], np.bool_)
-    return np.array([value or "" for value in values], TEXT), missing if missing.any() else None
+        values = column.to_pylist()
+        if _is_uuid(column.type):
+            values = [value and str(UUID(bytes=value)) for value in values]
+        missing = np.array([not value for value in values], np.bool_)
+        ids = np.array([value or "" for value in values], TEXT)
+    else:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        ids = column.fill_null(0).to_numpy(zero_copy_only=False)
+        if ids.dtype == np.uint64:
+            missing = missing | (ids > LAST_ID)
+        ids = ids.astype(np.int64)
+    return ids, missing if missing.any() else None

@@ -1,19 +1,31 @@
 """CSV: one line per row, with or without a header; the separator is found by the first line."""
 
+import bisect
 import collections
+import csv
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from streambits._arrays import TEXT, Ids
 from streambits.errors import InputError, StorageError
-from streambits.io.bad_rows import BadRowError, plural, why_bad, why_bad_id
-from streambits.io.rows.arrow import as_flag
-from streambits.io.rows.files import Layout, ReadOptions, refuse_guess
-from streambits.io.rows.text import Line, LineParser, TextReader, joined
+from streambits.io.bad_rows import plural, why_bad, why_bad_id
+from streambits.io.rows.files import (
+    Mask,
+    ParsedRows,
+    ReadOptions,
+    RowSchema,
+    payload_of,
+    refuse_guess,
+)
+from streambits.io.rows.text import LineParser, TextReader
 
 WIDEST = 1 << 16  # cells per line: pyarrow takes some KiB and 0.1 ms for each column
 INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
-HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 class Csv(TextReader):
@@ -28,8 +40,6 @@ class Csv(TextReader):
 class CsvParser:
     """Parses lines of cells; the first line of the file says how many there are."""
 
-    null_removes = False
-
     def __init__(self, first: bytes, path: str, options: ReadOptions) -> None:
         try:
             text = first.decode()
@@ -41,125 +51,97 @@ class CsvParser:
                 f"{path} has {text.count(self._mark) + 1:,} cells in its first line, and CSV is "
                 f"read up to {WIDEST:,}: keep such rows as .npy, or as lists in Parquet"
             )
-        cells = [cell.strip() for cell in _cells(text, self._mark)]
+        self._path, self._options = path, options
+        try:
+            cells = next(csv.reader([text], delimiter=self._mark))
+        except csv.Error as error:
+            raise StorageError(f"{path} is not CSV: its first line has {error}") from error
+        cells = [cell.strip() for cell in (text.split() if self._mark == " " else cells)]
         self.header = any(cell and isinstance(_number(cell), str) for cell in cells)
         self._names = cells if self.header else [""] * len(cells)
-        self._index = {name: place for place, name in enumerate(cells)}
-        self._path, self._options = path, options
-        self._layout = self._with_header(options) if self.header else self._without(options)
+        self._schema = self._with_header() if self.header else self._without()
 
-    def layout(self, lines: Sequence[bytes], text: bool | None = None) -> Layout:
-        """The first line of the file has said it, but for the kind of ids."""
-        layout = self._layout._replace(text=text)
-        if text is not None or self._options.ids is None:
-            return layout
-        kinds: dict[bool, bool] = {}  # of the first line that removes its id, or is a row
-        for line in lines:
-            try:
-                found = self.row(line, layout)
-            except BadRowError:
-                continue
-            kinds.setdefault(found.removed, isinstance(found.id, str))
-            if not found.removed:
-                break
-        return layout._replace(text=kinds.get(False, kinds.get(True)))
+    def parse(
+        self, lines: Sequence[bytes], schema: RowSchema | None
+    ) -> tuple[ParsedRows, RowSchema]:
+        if schema is None or not schema.width:
+            schema = self._schema._replace(text=schema.text if schema else None)
+        cells = Cells(lines, self._mark, len(self._names))
+        places = [self._names.index(name) for name in schema.columns or ()]
+        places = places or list(range(len(self._names)))
+        rows = np.empty((len(lines), len(places)))
+        for number, place in enumerate(places):
+            rows[:, number] = cells.numbers(place)
+        removed, ids, payload, width = None, None, None, schema.width
+        flags = self._flags(cells)
+        if flags is not None:
+            removed = np.array([flag is True for flag in flags], np.bool_)
+        if self._options.ids is not None:
+            good: Mask = np.asarray(np.isfinite(rows).all(axis=1))
+            if removed is not None:
+                good |= removed
+            ids, schema = self._ids(cells, good, schema)
+        if flags is not None and None in flags:
+            self._refuse_flags(cells, flags)
+        if self._options.keep:
+            kept = [cells.texts(self._names.index(name)) for name in self._options.keep]
+            payload = payload_of([[cell or None for cell in one] for one in kept], len(lines))
+        bad = np.isin(np.arange(len(lines)), list(cells.wrong)) if cells.wrong else None
 
-    def table(self, lines: Sequence[bytes], layout: Layout) -> Any:
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, and seldom needed
-        from pyarrow import csv as arrow  # noqa: PLC0415
+        def why(place: int) -> str:
+            if place in cells.wrong:
+                return cells.wrong[place]
+            row = cells.row(place)
+            return why_bad([_number(row[column]) for column in places], width, schema.columns)
 
-        if self._mark == " ":
-            lines = [b" ".join(line.split()) for line in lines]
-        data, names = joined(lines), [str(place) for place in range(len(self._names))]
-        if b"\r" in data or (b'"' in data and any(map(_is_open, lines))):
-            raise ValueError("a line may be taken for two, or two for one")
-        wanted = [names[place] for place in self._places(layout)]
-        types = dict.fromkeys(wanted, pa.float64())
-        others = [names[self._index[name]] for name in self._options.others]
-        types |= dict.fromkeys(others, pa.string())
-        if self._options.ids is not None and not layout.text:
-            types[others[-1]] = pa.int64()
-        wanted += others
-        table = arrow.read_csv(
-            pa.py_buffer(data),
-            arrow.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-            arrow.ParseOptions(delimiter=self._mark),
-            arrow.ConvertOptions(column_types=types, include_columns=wanted, check_utf8=False),
-        )
-        return self._with_texts(table, layout) if others else table
+        return ParsedRows(rows, ids, bad, removed, payload, why), schema
 
-    def _with_texts(self, table: Any, layout: Layout) -> Any:
-        """Texts as `row` has them: an empty cell is nothing to keep, ids have no blanks around."""
-        import pyarrow.compute as pc  # noqa: PLC0415
+    def _flags(self, cells: "Cells") -> list[bool | None] | None:
+        """Whether lines remove their ids; None for what is neither true nor false."""
+        if self._options.removed is None:
+            return None
+        texts = cells.texts(self._names.index(self._options.removed))
+        return [FLAGS.get(cell.strip(" \t").lower()) for cell in texts]
 
-        first = table.num_columns - len(self._options.others)
-        for place in range(first, first + len(self._options.keep)):
-            column = table.column(place)
-            column = pc.if_else(pc.equal(column, ""), None, column)
-            table = table.set_column(place, table.column_names[place], column)
-        if layout.text:
-            column = pc.utf8_trim(table.column(-1), " \t")
-            table = table.set_column(table.num_columns - 1, table.column_names[-1], column)
-        return table
+    def _refuse_flags(self, cells: "Cells", flags: list[bool | None]) -> None:
+        name = str(self._options.removed)
+        for place, cell in enumerate(cells.texts(self._names.index(name))):
+            if flags[place] is None:
+                reason = f"column {name!r} is {cell!r}, neither true nor false"
+                cells.wrong.setdefault(place, reason)
 
-    def row(self, line: bytes, layout: Layout | None) -> Line:
-        layout = layout or self._layout
-        if _is_open(line):
-            raise BadRowError("a quote is not closed")
-        try:
-            cells = _cells(line.decode(), self._mark)
-        except UnicodeDecodeError:
-            raise BadRowError("it is not UTF-8 text") from None
-        if len(cells) != len(self._names):
-            raise BadRowError(f"expected {plural(len(self._names), 'cell')}, got {len(cells)}")
-        name = self._id(cells, layout.text)
-        if self._is_removed(cells):
-            return Line((), name, True, self._kept(cells))
-        values = [_number(cells[place]) for place in self._places(layout)]
-        wrong = why_bad(values, layout.width, layout.columns)
-        if wrong:
-            raise BadRowError(wrong)
-        return Line(cast("list[float]", values), name, False, self._kept(cells))
+    def _ids(self, cells: "Cells", good: Mask, schema: RowSchema) -> tuple[Ids, RowSchema]:
+        """The ids of lines; the first of a good line decides whether they are texts."""
+        texts = [
+            cell.strip(" \t") for cell in cells.texts(self._names.index(str(self._options.ids)))
+        ]
+        if schema.text is None:
+            usable = (texts[at] for at in np.flatnonzero(good) if at not in cells.wrong)
+            first = next(filter(None, usable), None)
+            schema = schema._replace(text=None if first is None else not INTEGER.fullmatch(first))
+        nothing: Any = "" if schema.text else 0
+        ids = [nothing] * len(texts)
+        for place, text in enumerate(texts):
+            name = text if schema.text or not INTEGER.fullmatch(text) else int(text)
+            reason = why_bad_id(name, schema.text)
+            if reason:
+                cells.wrong.setdefault(place, reason)
+            elif isinstance(name, str) == bool(schema.text):
+                ids[place] = name
+        return np.array(ids, TEXT if schema.text else np.int64), schema
 
-    def _id(self, cells: Sequence[str], text: bool | None) -> int | str:
-        if self._options.ids is None:
-            return 0
-        cell = cells[self._index[self._options.ids]]
-        name = cell.strip(" \t") if text else _integer(cell)
-        wrong = why_bad_id(name, text)
-        if wrong:
-            raise BadRowError(wrong)
-        return name
+    def _with_header(self) -> RowSchema:
+        others = tuple(name for name in self._names if name not in self._options.others)
+        names = self._options.columns or others
+        self._check((*names, *self._options.others))
+        refuse_guess(self._path, self._names, names, self._options)
+        return RowSchema(len(names), self._path, names)
 
-    def _is_removed(self, cells: Sequence[str]) -> bool:
-        name = self._options.removed
-        cell = "" if name is None else cells[self._index[name]]
-        found = as_flag(cell)
-        if found is None:
-            raise BadRowError(f"column {name!r} is {cell!r}, neither true nor false")
-        return found
-
-    def _kept(self, cells: Sequence[str]) -> tuple[str | None, ...]:
-        return tuple(cells[self._index[name]] or None for name in self._options.keep)
-
-    def _with_header(self, options: ReadOptions) -> Layout:
-        others = tuple(name for name in self._names if name not in options.others)
-        names = options.columns or others
-        self._check((*names, *options.others))
-        if options.columns is None:
-            refuse_guess(names, self._path)
-        return Layout(len(names), self._path, names)
-
-    def _without(self, options: ReadOptions) -> Layout:
-        wanted = [*(options.columns or []), *options.others]
+    def _without(self) -> RowSchema:
+        wanted = [*(self._options.columns or []), *self._options.others]
         if wanted:
             raise InputError(f"{self._path} has no header line, so it has no column {wanted[0]!r}")
-        return Layout(len(self._names), self._path)
-
-    def _places(self, layout: Layout) -> Sequence[int]:
-        if layout.columns is None:
-            return range(len(self._names))
-        return [self._index[name] for name in layout.columns]
+        return RowSchema(len(self._names), self._path)
 
     def _check(self, names: Iterable[str]) -> None:
         counts = collections.Counter(self._names)
@@ -169,6 +151,87 @@ class CsvParser:
                 raise InputError(
                     f"{self._path} has {has} {name!r}; it has {', '.join(self._names)}"
                 )
+
+
+class Cells:
+    """The cells of some lines, cut by pyarrow.
+
+    Parameters
+    ----------
+    lines : sequence of bytes
+    mark : str
+        What separates the cells.
+    width : int
+        Cells of each line.
+
+    Attributes
+    ----------
+    wrong : dict of int to str
+        Lines that cannot be used, by their places, and why.
+    """
+
+    def __init__(self, lines: Sequence[bytes], mark: str, width: int) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and seldom needed
+        from pyarrow import csv as arrow  # noqa: PLC0415
+
+        self.wrong: dict[int, str] = {}
+        data = b"\n".join(lines)
+        if b'"' in data or b"\r" in data or not data.isascii():
+            reasons = map(_why_not_cells, lines)
+            self.wrong = {place: why for place, why in enumerate(reasons) if why}
+        places = [place for place in range(len(lines)) if place not in self.wrong]
+        if mark == " " or self.wrong:
+            cut = [lines[place] for place in places]
+            data = b"\n".join(b" ".join(line.split()) if mark == " " else line for line in cut)
+
+        def skip(row: Any) -> str:
+            reason = f"expected {plural(width, 'cell')}, got {row.actual_columns}"
+            self.wrong[places[row.number - 1]] = reason
+            return "skip"
+
+        names = [str(place) for place in range(width)]
+        types = dict.fromkeys(names, pa.string())
+        self._table: Any = data and arrow.read_csv(
+            pa.py_buffer(data),
+            arrow.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+            arrow.ParseOptions(delimiter=mark, invalid_row_handler=skip),
+            arrow.ConvertOptions(column_types=types, check_utf8=False),
+        )
+        self._count, self._kept = len(lines), [at for at in places if at not in self.wrong]
+
+    def row(self, place: int) -> list[str]:
+        """The cells of a line that is not wrong."""
+        at = bisect.bisect_left(self._kept, place)
+        return [column[at].as_py() for column in self._table.columns]
+
+    def texts(self, column: int) -> list[str]:
+        """The cells of a column, empty where a line is wrong."""
+        if not self._kept:
+            return [""] * self._count
+        cells: list[str] = self._table.column(column).to_pylist()
+        if len(cells) < self._count:
+            found = dict(zip(self._kept, cells, strict=True))
+            cells = [found.get(place, "") for place in range(self._count)]
+        return cells
+
+    def numbers(self, column: int) -> NDArray[Any]:
+        """The numbers of a column, NaN where a cell is none."""
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        if not self._kept:
+            return np.full(self._count, np.nan)
+        cells = self._table.column(column)
+        try:
+            values = pc.cast(cells, pa.float64()).to_numpy()
+        except pa.ArrowInvalid:
+            read = map(_number, cells.to_pylist())
+            values = np.array([np.nan if isinstance(one, str) else one for one in read])
+        if len(values) == self._count:
+            return values  # type: ignore[no-any-return]
+        numbers = np.full(self._count, np.nan)
+        numbers[self._kept] = values
+        return numbers
 
 
 def separator(line: str) -> str:
@@ -182,29 +245,17 @@ def separator(line: str) -> str:
     return " " if mark not in bare and " " in bare else mark
 
 
-def _cells(text: str, mark: str) -> list[str]:
-    """The cells of a line. Python's csv is not used: it refuses cells above 128 KiB.
-
-    >>> _cells('a,"b, c",', ",")
-    ['a', 'b, c', '']
-    """
-    if mark == " ":
-        return text.split()
-    if '"' not in text:
-        return text.split(mark)
-    cell = re.compile(rf'(?:"([^"]*(?:""[^"]*)*)")?([^{mark}]*)')
-    cells, place = [], 0
-    while match := cell.match(text, place):
-        quoted, rest = match.groups()
-        cells.append((quoted or "").replace('""', '"') + rest)
-        place = match.end() + 1
-        if place > len(text):
-            break
-    return cells
-
-
-def _is_open(line: bytes) -> bool:
-    return line.count(b'"') % 2 == 1
+def _why_not_cells(line: bytes) -> str:
+    """Why a line is not cut into cells."""
+    if line.count(b'"') % 2:
+        return "a quote is not closed"
+    if b"\r" in line:
+        return "a carriage return stands in the middle of it"
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "it is not UTF-8 text"
+    return ""
 
 
 def _number(cell: str) -> float | str:
@@ -214,11 +265,3 @@ def _number(cell: str) -> float | str:
     except ValueError:
         return cell.strip()
     return value if cell.isascii() and "_" not in cell else cell.strip()
-
-
-def _integer(cell: str) -> int | str:
-    """An integer as pyarrow reads it: hexadecimal digits are the bits of a signed number."""
-    cell = cell.strip(" \t")
-    if HEXADECIMAL.fullmatch(cell):
-        return (int(cell, 16) + 2**63) % 2**64 - 2**63
-    return int(cell) if INTEGER.fullmatch(cell) else cell

@@ -1,19 +1,16 @@
 """Files as a source of rows: what a reader of one format does, and the source made of readers.
 
 A bad row is one with a value that is not finite: readers fill what they cannot use with NaN, and
-`sift` takes it out, so there is one place where rows are refused.
+`split_rejects` takes it out, so there is one place where rows are refused.
 """
 
 import functools
-import glob
-import itertools
 import json
 import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,19 +19,13 @@ from numpy.typing import NDArray
 from streambits._arrays import LARGEST, NOT_COORDINATES, Ids, as_rows
 from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.bad_rows import why_bad
-from streambits.io.rows.inputs import (
-    DiskFile,
-    Fingerprint,
-    Input,
-    difference,
-    digest_before,
-    fingerprint,
-)
+from streambits.io.rows.inputs import Fingerprint, Input, difference, digest_before, fingerprint
 from streambits.model.batches import Reject, Removals, RowBatch
 
 REJECT_TEXT = 200  # characters of a bad row that its reject shows
-MANY = 1000  # files; of more, those of the same size and time are not opened to compare them
-At = dict[str, int]  # a place in a file
+ID_NAMES = ("id", "ids")
+COMPARE_BY_TIME = 1000  # of more files, those of the same size and time are not opened
+Position = dict[str, int]  # a place in a file
 Mask = NDArray[np.bool_]
 
 
@@ -59,7 +50,7 @@ class ReadOptions(NamedTuple):
         return (*self.keep, *(name for name in (self.removed, self.ids) if name is not None))
 
 
-class Layout(NamedTuple):
+class RowSchema(NamedTuple):
     """What a row is made of.
 
     width: values per row, 0 as long as no row is good; path: the file that decided it; columns:
@@ -74,11 +65,12 @@ class Layout(NamedTuple):
     text: bool | None = None
 
 
-class Found(NamedTuple):
+class ParsedRows(NamedTuple):
     """What was read, before good and bad rows are told apart: one entry of each per row.
 
     Values that cannot be used are NaN. ids: None to count; bad: whether something but the values
-    is wrong; removed: whether the row removes its id; payload: the columns to keep.
+    is wrong; removed: whether the row removes its id; payload: the columns to keep; why: what is
+    wrong with the row at a place, if that cannot be told from its numbers.
     """
 
     rows: NDArray[Any]
@@ -86,6 +78,7 @@ class Found(NamedTuple):
     bad: Mask | None = None
     removed: Mask | None = None
     payload: NDArray[np.object_] | None = None
+    why: Callable[[int], str | None] = lambda _: None
 
 
 class FileReader(Protocol):
@@ -98,11 +91,11 @@ class FileReader(Protocol):
         """All rows, good and bad, where that is cheap to know."""
         ...
 
-    def layout(self) -> Layout | None:
-        """The layout by the head of the file or its first good row; None if there is neither."""
+    def schema(self) -> RowSchema | None:
+        """The schema by the head of the file or its first good row; None if there is neither."""
         ...
 
-    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
+    def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
         """The rows from the beginning, or from the offset of an earlier batch.
 
         Where there is no column of ids, the ids of a batch count its rows, bad ones too, from 0.
@@ -130,8 +123,8 @@ class FileSource:
     Notes
     -----
     Rows without ids of their own are numbered through all files, bad ones too. An offset is
-    {"file": number, "count": rows before, ...} with what the reader of the file needs, and for
-    standard input a digest of all that was read, and "text": true where ids are texts.
+    {"file": number, "count": rows before, ...} with what the reader of the file needs. Standard
+    input cannot be read from an offset.
 
     Files may come to a folder, glob or list between two runs. The names of those that were read
     are in the evidence: once `changes` has seen it, these come first, in the order in which they
@@ -157,15 +150,20 @@ class FileSource:
     @property
     def length(self) -> int | None:
         """Rows in all files, bad ones too; None if one of them does not say."""
-        lengths = [_length(reader) for reader in self._readers]
-        return None if None in lengths else sum(length or 0 for length in lengths)
-
-    def layout(self) -> Layout | None:
-        """What a row is made of, by the first file that says it; None if there is no good row."""
-        first: Layout | None = None
+        total = 0
         for reader in self._readers:
-            first = _first(first, reader.layout())
-            if self._settled(first):
+            length = _length(reader)
+            if length is None:
+                return None
+            total += length
+        return total
+
+    def schema(self) -> RowSchema | None:
+        """What a row is made of, by the first file that says it; None if there is no good row."""
+        first: RowSchema | None = None
+        for reader in self._readers:
+            first = _combined(first, reader.schema())
+            if is_settled(first, self._options):
                 break
         return first
 
@@ -184,13 +182,17 @@ class FileSource:
             **({"keep": list(keep)} if keep else {}),
         }
 
+    def __iter__(self) -> Iterator[RowBatch]:
+        return self.read()
+
     def read(self, offset: Any = None) -> Iterator[RowBatch]:
         """Batches from the beginning or from an offset, file by file."""
-        start, count, at, first = self._located(offset)
-        text = None if first is None else first.text
+        start, count, at = self._located(offset)
+        first: RowSchema | None = None
         for number, reader in enumerate(self._readers):
-            own = reader.layout() if number >= start or not self._settled(first) else None
-            first = _first(first, own)
+            needed = number >= start or not is_settled(first, self._options)
+            own = reader.schema() if needed else None
+            first = _combined(first, own)
             if number < start:
                 continue
             self._remember(number)
@@ -198,9 +200,9 @@ class FileSource:
                 ids = count + batch.ids if self._options.ids is None else batch.ids
                 removed = 0 if batch.removals is None else len(batch.removals.ids)
                 count += len(batch.rows) + len(batch.rejects) + removed
-                text = batch.ids.dtype.kind == "T" if len(batch.rows) + removed else text
-                place = {"file": number, "count": count, **batch.offset}
-                yield batch._replace(ids=ids, offset=place | self._forward_only(reader, text))
+                yield batch._replace(
+                    ids=ids, offset={"file": number, "count": count, **batch.offset}
+                )
             at = None
 
     def evidence(self, offset: Any) -> Any:
@@ -209,19 +211,18 @@ class FileSource:
         For every file up to the offset, its fingerprint when it was opened; for the last one also
         a digest of what comes before the offset.
         """
-        if offset is None or not self._readers[0].source.seeks:
+        if offset is None or self._readers[0].source.once:
             return None
         last = offset["file"]
         found = [self._evidence(number) for number in range(last + 1)]
-        place = self._position(offset) if "size" in found[-1] else None
+        place = self._byte(offset) if "size" in found[-1] else None
         if place is not None:
-            digest = digest_before(self._readers[last].source.name, place)
-            found[-1]["before"] = [place, digest] if digest else None
+            before = digest_before(self._readers[last].source, place)
+            found[-1]["before"] = [place, before] if before else None
         return found
 
     def _evidence(self, number: int) -> Fingerprint:
-        known = self._fingerprints.get(number) or {}
-        return {"path": self._readers[number].source.name} | known
+        return {"path": self._readers[number].source.name} | (self._fingerprints.get(number) or {})
 
     def changes(self, evidence: Any) -> list[str]:
         """Which files differ from the `evidence` of an earlier run, and in what.
@@ -229,15 +230,14 @@ class FileSource:
         Nothing if changes are accepted. What the files are now is the evidence from here on, and
         those that were read come first from here on.
         """
-        known = [earlier or {} for earlier in evidence or ()]
-        names = [reader.source.name for reader in self._readers]
-        paths = [str(earlier.get("path", name)) for earlier, name in _beside(known, names)]
-        self._reorder(paths)
+        known = list(evidence or ())
+        self._reorder([earlier["path"] for earlier in known])
         words = []
-        for number, (path, earlier) in enumerate(zip(paths, known, strict=True)):
-            found = self._difference(number, earlier, quick=MANY < len(known) > number + 1)
+        for number, earlier in enumerate(known):
+            quick = COMPARE_BY_TIME < len(known) > number + 1
+            found = self._difference(number, earlier, quick=quick)
             if found and not self._accept_changes:
-                words.append(f"{path}: {found}")
+                words.append(f"{earlier['path']}: {found}")
         return words
 
     def _reorder(self, paths: Sequence[str]) -> None:
@@ -251,63 +251,52 @@ class FileSource:
         self._fingerprints.clear()
 
     def _difference(self, number: int, earlier: Fingerprint, *, quick: bool) -> str:
-        reader, path = self._readers[number], self._readers[number].source.name
+        reader, source = self._readers[number], self._readers[number].source
         if isinstance(reader, _Gone):
             self._fingerprints[number] = None
             return "it was read before, and is not there any more" if "size" in earlier else ""
-        with file_errors(path, "a file"):
-            found = difference(path, earlier, quick=quick) if "size" in earlier else ""
-            self._fingerprints[number] = fingerprint(path) if found else earlier
+        with file_errors(source.name, "a file"):
+            found = difference(source, earlier, quick=quick) if "size" in earlier else ""
+            self._fingerprints[number] = fingerprint(source) if found else earlier
         return found
 
     def _remember(self, number: int) -> None:
         """Take the fingerprint of a file before it is read, unless there is one."""
         source = self._readers[number].source
-        if number not in self._fingerprints and source.seeks:
+        if number not in self._fingerprints:
             with file_errors(source.name, "a file"):
-                self._fingerprints[number] = fingerprint(source.name)
+                self._fingerprints[number] = fingerprint(source)
 
-    def _position(self, offset: Any) -> int | None:
+    def _byte(self, offset: Any) -> int | None:
         """About where in its file an offset is, in bytes; None where nobody knows."""
         number = offset["file"]
         reader, size = self._readers[number], (self._fingerprints[number] or {})["size"]
         if "byte" in offset:
-            return int(offset["byte"]) if reader.source.direct else None
+            return int(offset["byte"]) if reader.source.seekable else None
         length = _length(reader)  # None if it is gone or another file: its fingerprint will tell
         return size * int(offset["row"]) // length if length else None
 
-    def _settled(self, first: Layout | None) -> bool:
-        """Whether all is known that the first file, or the first row that is good, decides."""
-        return bool(first and first.width and (self._options.ids is None or first.text is not None))
-
-    def _forward_only(self, reader: FileReader, text: bool | None) -> dict[str, Any]:
-        """What an offset has besides, of an input whose beginning cannot be looked at again."""
-        digest = reader.source.digest()
-        if digest is None:
-            return {}
-        kind = {} if self._options.ids is None or text is False else {"text": text}
-        return {"digest": digest, **kind}
-
-    def _located(self, offset: Any) -> tuple[int, int, At | None, Layout | None]:
-        """File, rows before, where in the file, and what the offset says of ids."""
+    def _located(self, offset: Any) -> tuple[int, int, Position | None]:
+        """File, rows before, and where in the file."""
         if offset is None:
-            return 0, 0, None, None
+            return 0, 0, None
+        if self._readers[0].source.once:
+            raise StorageError(
+                f"{self.name} is read once, and some of it was read before: it cannot be resumed. "
+                f"Write the rows to a file, or choose another folder (with --from and the folder "
+                f"of this job to continue learning from it)"
+            )
         at = dict(offset) if isinstance(offset, dict) else {}
-        number, count, digest = at.pop("file", -1), at.pop("count", -1), at.pop("digest", None)
-        text = at.pop("text", False)
+        number, count = at.pop("file", -1), at.pop("count", -1)
         whole = all(type(value) is int and value >= 0 for value in (number, count, *at.values()))
         reader = self._readers[number] if whole and number < len(self._readers) else None
         if isinstance(reader, _Gone):
-            return number, count, None, None
+            return number, count, None
         length = reader and reader.length()
         far = length is not None and at.get("row", 0) > length
-        kind = text is None or type(text) is bool
-        if reader is None or far or not kind or set(at) != set(reader.keys):
+        if reader is None or far or set(at) != set(reader.keys):
             raise InputError(f"{offset!r} is not an offset of {self.name}")
-        reader.source.expect(str(digest))
-        if reader.source.seeks or self._options.ids is None:
-            return number, count, at, None
-        return number, count, at, Layout(0, reader.source.name, text=text)
+        return number, count, at
 
 
 class _Gone:
@@ -316,22 +305,17 @@ class _Gone:
     keys: tuple[str, ...] = ()
 
     def __init__(self, path: str) -> None:
-        self.source: Input = DiskFile(path)
+        self.source = Input(path)
 
     def length(self) -> int | None:
         return None
 
-    def layout(self) -> Layout | None:
+    def schema(self) -> RowSchema | None:
         return None
 
-    def batches(self, layout: Layout | None, at: At | None) -> Iterator[RowBatch]:
-        del layout, at
+    def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
+        del schema, at
         return iter(())
-
-
-def _beside(known: list[Fingerprint], names: list[str]) -> Iterator[tuple[Fingerprint, str]]:
-    """Evidence and the files in their order, for evidence from before it had their names."""
-    return zip(known, itertools.chain(names, itertools.repeat("")), strict=False)
 
 
 def _length(reader: FileReader) -> int | None:
@@ -341,7 +325,12 @@ def _length(reader: FileReader) -> int | None:
         return None
 
 
-def _first(first: Layout | None, own: Layout | None) -> Layout | None:
+def is_settled(schema: RowSchema | None, options: ReadOptions) -> bool:
+    """Whether all is known that the first file, or the first row that is good, decides."""
+    return bool(schema and schema.width and (options.ids is None or schema.text is not None))
+
+
+def _combined(first: RowSchema | None, own: RowSchema | None) -> RowSchema | None:
     """What is known after one more file: what came first decides."""
     if first is None or own is None:
         return first or own
@@ -349,14 +338,12 @@ def _first(first: Layout | None, own: Layout | None) -> Layout | None:
     return (first if first.width else own)._replace(text=text)
 
 
-def _agreed(first: Layout | None, own: Layout | None) -> Layout | None:
-    """The layout of a file, with its columns in the order of the first file."""
+def _agreed(first: RowSchema | None, own: RowSchema | None) -> RowSchema | None:
+    """The schema of a file, with its columns in the order of the first file."""
     if first is None:
         return own
     if own is None or not own.width:
-        return (
-            None if first.text is None else (own or Layout(0, first.path))._replace(text=first.text)
-        )
+        return RowSchema(0, first.path, text=first.text)
     own = own._replace(text=first.text)
     if first.width and own.width != first.width:
         raise InputError(
@@ -371,92 +358,35 @@ def _agreed(first: Layout | None, own: Layout | None) -> Layout | None:
     return own._replace(columns=first.columns)
 
 
-def expand(path: str, has_format: Callable[[str], bool]) -> list[str]:
-    """A file, the files of a folder and of those in it, or what a glob matches, in sorted order.
+def split_rejects(
+    parsed: ParsedRows,
+    offset: Position,
+    where: Callable[[int], str],
+    text: Callable[[int], str],
+) -> RowBatch:
+    """The rows that are finite, and the ids that others remove; the rest are rejects.
 
-    In a folder, names that begin with a dot or an underscore are left out, and names of which
-    `has_format` is false.
+    where, text: the place and the beginning of the row at a place of these.
     """
-    if Path(path).exists():
-        return _files_in(path, has_format) if Path(path).is_dir() else [path]
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
-        reason = "no file matches it" if glob.has_magic(path) else "it does not exist"
-        raise StorageError(f"{path} cannot be read: {reason}")
-    files: list[str] = []
-    for match in found:
-        files += _files_in(match, has_format) if Path(match).is_dir() else [match]
-    return files
-
-
-def _files_in(folder: str, has_format: Callable[[str], bool]) -> list[str]:
-    try:
-        files = sorted(str(file) for file in _visible(Path(folder)) if has_format(str(file)))
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be read: {error.strerror}") from error
-    if not files:
-        raise StorageError(f"the folder {folder} has no files of a known format")
-    return files
-
-
-def _visible(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.name.startswith((".", "_")):
-            continue
-        if entry.is_dir():
-            yield from _visible(entry)
-        else:
-            yield entry
-
-
-def sift(found: Found, at: At, reject: Callable[[int], Reject]) -> RowBatch:
-    """The rows that are finite, and the ids that others remove.
-
-    The rest are rejects, which `reject` explains by their place.
-    """
-    rows, _, bad, removed, payload = found
+    rows, _, bad, removed, payload, why = parsed
     limit = LARGEST if rows.dtype == np.float64 else np.inf
-    ids = np.arange(len(rows)) if found.ids is None else found.ids
+    ids = np.arange(len(rows)) if parsed.ids is None else parsed.ids
     plain = bad is None and (removed is None or not removed.any())
     if plain and (not rows.size or (rows.max() < limit and rows.min() > -limit)):  # false for NaN
-        return RowBatch(ids, np.ascontiguousarray(rows), at, payload=payload)
+        return RowBatch(ids, np.ascontiguousarray(rows), offset, payload=payload)
     usable = np.ones(len(rows), np.bool_) if bad is None else ~bad
     good, gone = usable & (np.abs(rows) < limit).all(axis=1), None
-    if removed is not None:
+    if removed is not None and removed.any():
         good, gone = good & ~removed, usable & removed
-    wrong = ~good if gone is None else ~(good | gone)
-    rejects = tuple(reject(int(place)) for place in np.flatnonzero(wrong))
+    rejects = tuple(
+        Reject(where(at), why(at) or why_bad(rows[at].tolist()), text(at)[:REJECT_TEXT])
+        for at in np.flatnonzero(~good if gone is None else ~(good | gone)).tolist()
+    )
+    removals = None
+    if gone is not None and gone.any():
+        removals = Removals(ids[gone], np.cumsum(good, dtype=np.int64)[gone])
     kept = None if payload is None else payload[good]
-    rows = np.ascontiguousarray(rows[good])
-    return RowBatch(ids[good], rows, at, rejects, _removals(ids, good, gone), kept)
-
-
-def _removals(ids: Ids, good: Mask, gone: Mask | None) -> Removals | None:
-    if gone is None or not gone.any():
-        return None
-    return Removals(ids[gone], np.cumsum(good, dtype=np.int64)[gone])
-
-
-def sift_array(
-    rows: NDArray[Any],
-    row: int,
-    where: str,
-    ids: Ids | None = None,
-    why: Callable[[int], str] | None = None,
-) -> RowBatch:
-    """`sift` where all that can be wrong is a number, or an id.
-
-    row: of the file, the first of these; why: what is wrong with the id at a place, if one may be.
-    """
-
-    def reject(place: int) -> Reject:
-        values = rows[place].tolist()
-        reason = (why(place) if why else "") or why_bad(values)
-        return Reject(f"{where} {row + place}", reason, str(values)[:REJECT_TEXT])
-
-    bad = None if why is None else np.array([bool(why(i)) for i in range(len(rows))], np.bool_)
-    numbers = rows.astype(float_type(rows.dtype), copy=False)
-    return sift(Found(numbers, ids, bad), {"row": row + len(rows)}, reject)
+    return RowBatch(ids[good], np.ascontiguousarray(rows[good]), offset, rejects, removals, kept)
 
 
 def kept_text(value: Any) -> str | None:
@@ -471,6 +401,14 @@ def kept_text(value: Any) -> str | None:
     return text.encode("utf-8", "replace").decode()  # half characters fit into no file
 
 
+def payload_of(columns: Sequence[Sequence[str | None]], count: int) -> NDArray[np.object_]:
+    """Columns of so many texts, side by side."""
+    payload = np.empty((count, len(columns)), np.object_)
+    for place, column in enumerate(columns):
+        payload[:, place] = column
+    return payload
+
+
 @functools.cache
 def float_type(dtype: Any) -> np.dtype[Any]:
     """The precision that rows of this type get, by the rule of `as_rows`."""
@@ -478,29 +416,26 @@ def float_type(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-def refuse_names(path: str, options: ReadOptions) -> None:
-    """For files whose columns have no names."""
-    if options.columns is not None or options.others:
+def refuse_guess(
+    path: str, names: Iterable[str], coordinates: Iterable[str], options: ReadOptions
+) -> None:
+    """Refuse to guess what a column of ids or labels is for.
+
+    names: of all columns; coordinates: of those that are taken for the vectors by default.
+    """
+    if options.columns is not None:
+        return
+    coordinates = [name for name in coordinates if name.strip().lower() in NOT_COORDINATES]
+    unused = [] if options.ids else [n for n in names if n.strip().lower() in ID_NAMES]
+    unused = [name for name in unused if name not in options.others]
+    for name in (*coordinates, *unused):
+        is_id = "id" in name.lower()
+        flags = f"--ids {name}; of rows to rank by, --set rerank_ids={name}"
+        remedy = f"pass ids={name!r} ({flags}) if it identifies rows, or " if is_id else ""
         raise InputError(
-            f"{path} has no columns with names: leave out columns, ids, removed and keep"
+            f"{path} has a column {name!r}, which by its name is not part of the vectors: {remedy}"
+            f"name the columns of the vectors with columns=[...] (--columns)"
         )
-
-
-def is_coordinate(name: str) -> bool:
-    """Whether a column of this name may be a coordinate of the vectors."""
-    return name.strip().lower() not in NOT_COORDINATES
-
-
-def refuse_guess(names: Iterable[str], path: str) -> None:
-    """Refuse to take a column of ids or labels for a coordinate only because it has numbers."""
-    for name in names:
-        if not is_coordinate(name):
-            as_ids = f"pass ids={name!r} (--ids {name}) if it identifies rows, or "
-            raise InputError(
-                f"{path} has a column {name!r}, which by its name is not part of the vectors: "
-                f"{as_ids if 'id' in name.lower() else ''}name the columns of the vectors with "
-                f"columns=[...] (--columns)"
-            )
 
 
 class DamagedFileError(Exception):

@@ -1,264 +1,169 @@
 """Inputs: where the bytes of a file source come from, and how a file is recognised later.
 
-An input is a file on disk, plain or gzip, or standard input, which is read once and forward only.
-The fingerprint of a file tells after a restart whether it is still the one that was read.
+An input is a file on disk, a file behind a URL such as s3://bucket/file, or standard input, which
+is read once. The fingerprint of a file tells after a restart whether it is still the same.
 """
 
+import functools
+import glob
 import gzip
 import hashlib
 import os
-import select
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
+from urllib.parse import urlsplit
 
-from streambits.errors import StorageError
+from streambits.errors import InputError, StorageError
 
-PIECE = 1 << 20  # bytes that are read at once
-LARGEST_BATCH = 1 << 25  # bytes of rows that are handed out together; no row may have more
 WINDOW = 1 << 16  # bytes at the ends of a file, and before an offset, that make its fingerprint
-SPREAD, SMALL = 14, 1 << 12  # further windows between the ends, and their bytes
+LARGEST_BATCH = 1 << 25  # bytes of rows that are handed out together; no row may have more
+CONTAINERS = ("abfs", "abfss")  # schemes with a name, which is no secret, before the host
 
 
 class Input:
-    """Bytes that a reader can open.
+    """A file that a reader opens; one whose name ends in .gz is decompressed.
 
-    `seeks` says whether it can be opened again and read from any place, `direct` whether that is
-    cheap. The methods other than `open` are for inputs that are not plain files.
+    Attributes
+    ----------
+    name : str
+        What messages call it: a path, or a URL without secrets.
+    once : bool
+        Whether it can be read only once, and from its beginning only.
+    seekable : bool
+        Whether any place in it can be reached without reading what comes before.
     """
 
-    name: str
-    seeks: bool = True
-    direct: bool = True
-
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        """The bytes from the beginning."""
-        raise NotImplementedError
-
-    def size(self) -> int | None:
-        """Bytes of the file, where there is one."""
-        return None
-
-    def ready(self, unit: int = 0) -> bool:
-        """Whether `unit` bytes (0: a line), or the end, can be read without waiting."""
-        del unit
-        return True
-
-    def digest(self) -> str | None:
-        """A digest of all bytes read so far, for inputs that cannot seek."""
-        return None
-
-    def expect(self, digest: str) -> None:
-        """Set what `digest` was at the offset from which reading resumes."""
-
-    def verify(self) -> None:
-        """Raise an error if the bytes that were skipped are not those that were read before."""
-
-
-class DiskFile(Input):
-    """A file; one whose name ends in .gz is decompressed."""
+    once = False
 
     def __init__(self, name: str) -> None:
-        self.name, self.direct = name, not name.endswith(".gz")
+        self._remote = resolve(name) if "://" in name else None
+        self._path = name if self._remote is None else self._remote[1]
+        self.name = public_name(name)
+        self.seekable = not self._path.endswith(".gz")
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        with open(self.name, "rb") as file:
-            if self.direct:
-                yield file
-                return
-            with gzip.open(file) as unpacked:
-                yield cast("BinaryIO", unpacked)
+        """The bytes from the beginning."""
+        with self.open_raw() as raw:
+            if self.seekable:
+                yield raw
+            else:
+                with gzip.open(raw) as unpacked:
+                    yield cast("BinaryIO", unpacked)
 
-    def size(self) -> int:
-        try:
-            return os.stat(self.name).st_size
-        except OSError as error:
-            raise StorageError(f"{self.name} cannot be read: {error.strerror}") from error
+    def open_raw(self) -> Any:
+        """The file as it is stored, which pyarrow reads too."""
+        if self._remote is None:
+            return open(self._path, "rb")
+        return self._remote[0].open_input_file(self._path)
+
+    def open_arrow(self) -> Any:
+        """The same for pyarrow, which reads files on disk without Python's help."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and not needed by every format
+
+        return pa.OSFile(self._path) if self._remote is None else self.open_raw()
+
+    def stat(self) -> tuple[int, int | None] | None:
+        """Size, and time of the last change in nanoseconds; None for what is not a plain file."""
+        if self._remote is not None:
+            info = self._remote[0].get_file_info(self._path)
+            if not info.is_file:
+                raise FileNotFoundError(self.name)
+            return int(info.size), info.mtime_ns
+        now = os.stat(self._path)
+        return (now.st_size, now.st_mtime_ns) if stat.S_ISREG(now.st_mode) else None
+
+    def size(self) -> int | None:
+        """Bytes of the file, if any place in it can be reached."""
+        found = self.stat() if self.seekable else None
+        return found and found[0]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is behind a URL."""
+        return self._remote is not None
+
+    @property
+    def local_path(self) -> str | None:
+        """Where the file is on disk, as it is read."""
+        return self._path if self._remote is None and self.seekable else None
 
 
 class StandardInput(Input):
-    """Standard input, read once.
+    """Standard input, read once."""
 
-    To resume from an offset, the bytes before it are read again and dropped. A digest of them is
-    part of every offset, so other bytes than before are refused.
-    """
-
-    name = "standard input"
-    seeks = direct = False
+    once = True
 
     def __init__(self) -> None:
-        self._stream: _ForwardStream | None = None
-        self._expected: str | None = None
+        self.name, self.seekable, self._opened = "standard input", False, False
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        if self._stream is not None:
+        if self._opened:
             raise StorageError("standard input can be read only once: write it to a file first")
-        self._stream = _ForwardStream()
+        self._opened = True
         try:
-            yield cast("BinaryIO", self._stream)
-        finally:
-            self._stream.close()
+            number = sys.stdin.buffer.fileno()
+        except (AttributeError, OSError, ValueError):  # replaced by something without a file
+            yield cast("BinaryIO", _Pipe(sys.stdin.buffer))
+            return
+        # sys.stdin itself is not read: Python cannot end while a thread waits in it
+        with open(number, "rb", closefd=False, buffering=0) as stream:
+            yield cast("BinaryIO", _Pipe(stream))
 
-    def ready(self, unit: int = 0) -> bool:
-        return self._stream is None or self._stream.ready(unit)
-
-    def digest(self) -> str:
-        return "" if self._stream is None else self._stream.digest()
-
-    def expect(self, digest: str) -> None:
-        self._expected = digest
-
-    def verify(self) -> None:
-        if self._expected is not None and self._expected != self.digest():
-            raise other_bytes()
+    def stat(self) -> None:
+        return None
 
 
-class _ForwardStream:
-    """The bytes of standard input, each handed out once, and a digest of those that were."""
+class _Pipe:
+    """A stream that gives what is there already, and takes back what is not a whole row."""
 
-    def __init__(self) -> None:
-        self._source, self._number = _unbuffered_stdin()
-        self._buffer = b""
-        self._place = self._hashed = 0  # in the buffer: what was handed out, what was hashed
-        self._digest = hashlib.blake2b(digest_size=8)
-
-    def ready(self, unit: int) -> bool:
-        while not self._has(unit):
-            if not self._can_read():
-                return False
-            if not self._read_more():
-                break
-        return True
-
-    def read(self, count: int = -1) -> bytes:
-        """`count` bytes, or fewer at the end."""
-        while (count < 0 or len(self._buffer) - self._place < count) and self._read_more():
-            pass
-        return self._up_to(len(self._buffer) if count < 0 else self._place + count)
-
-    def readline(self, most: int) -> bytes:
-        """To the end of a line, or `most` bytes of it."""
-        searched = 0
-        while True:
-            end = self._buffer.find(b"\n", self._place + searched, self._place + most)
-            if end >= 0:
-                return self._up_to(end + 1)
-            searched = min(most, len(self._buffer) - self._place)
-            if searched == most or not self._read_more():
-                return self._up_to(self._place + searched)
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._rest = stream, b""
 
     def readinto(self, buffer: memoryview) -> int:
-        """What is there, at least one byte unless this is the end."""
-        if self._place == len(self._buffer):
-            self._read_more()
-        found = self._up_to(self._place + len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        if not self._rest:
+            return int(self._stream.readinto(buffer))
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
 
-    def digest(self) -> str:
-        self._hash()
-        return self._digest.hexdigest()
+    def read(self, count: int) -> bytes:
+        part = bytearray(count)
+        return bytes(part[: self.readinto(memoryview(part))])
 
-    def close(self) -> None:
-        if self._number is not None:
-            self._source.close()
-
-    def _can_read(self) -> bool:
-        """Whether reading would not wait; where the system cannot tell, it is read."""
-        try:
-            return self._number is None or bool(select.select([self._number], [], [], 0)[0])
-        except OSError:
-            return True
-
-    def _has(self, unit: int) -> bool:
-        if unit:
-            return len(self._buffer) - self._place >= unit
-        return self._buffer.find(b"\n", self._place) >= 0
-
-    def _up_to(self, end: int) -> bytes:
-        found = self._buffer[self._place : end]
-        self._place += len(found)
-        return found
-
-    def _hash(self) -> None:
-        self._digest.update(memoryview(self._buffer)[self._hashed : self._place])
-        self._hashed = self._place
-
-    def _read_more(self) -> bool:
-        found = self._source.read(PIECE)
-        if not found:
-            return False
-        self._hash()
-        self._buffer = self._buffer[self._place :] + found
-        self._place = self._hashed = 0
-        return True
+    def put_back(self, rest: memoryview) -> None:
+        self._rest = bytes(rest)
 
 
-def _unbuffered_stdin() -> tuple[Any, int | None]:
-    """A stream, and its number if there is a file behind it.
+def read_units(stream: Any, buffer: memoryview, unit: int, done: int = 0) -> int:
+    """Fill a buffer that has `done` bytes already, and return how many it has then.
 
-    It is not `sys.stdin`: Python cannot end while a thread waits in that.
+    Of a pipe: what is there already, in whole units of so many bytes.
     """
-    try:
-        number = sys.stdin.buffer.fileno()
-    except (AttributeError, OSError, ValueError):  # replaced by something without a file
-        return sys.stdin.buffer, None
-    return open(number, "rb", closefd=False, buffering=0), number
-
-
-def skip(stream: BinaryIO, count: int, source: Input, where: str = "") -> None:
-    """Skip bytes; where the input cannot seek they are read, and must be those read before."""
-    if source.seeks:
-        stream.seek(count, os.SEEK_CUR)
-        return
-    while count:
-        piece = stream.read(min(count, PIECE))
-        if not piece:
-            raise ends_before(source, where)
-        count -= len(piece)
-    source.verify()
-
-
-def other_bytes() -> StorageError:
-    """The error of standard input that does not begin as it did."""
-    return StorageError(
-        "standard input is not what this job has read before: it must begin with the same bytes, "
-        "which are skipped. For other rows choose another folder (with --from and the folder of "
-        "this job to continue learning from it), or put all rows into files, to which more may be "
-        "added"
-    )
+    while done < len(buffer):
+        count = stream.readinto(buffer[done:])
+        if not count:
+            break
+        done += count
+        if isinstance(stream, _Pipe) and done >= unit:
+            whole = done - done % unit
+            stream.put_back(buffer[whole:done])
+            return int(whole)
+    return done
 
 
 def ends_before(source: Input, where: str) -> StorageError:
     """The error of an input that is shorter than the offset to resume from."""
-    if not source.seeks:
-        return other_bytes()
     return StorageError(
         f"{source.name} ends before the place to resume from{where}: is it the same as before?"
     )
-
-
-def fill(stream: BinaryIO, buffer: memoryview, unit: int, source: Input, done: int = 0) -> int:
-    """Read into a buffer that has `done` bytes already, and return how many it has then.
-
-    Reads all there is room for, or up to the end; of an input that comes slowly, only the whole
-    units of `unit` bytes that are there.
-    """
-    while done < len(buffer):
-        rest = -done % unit
-        if done and not rest and not source.ready(unit):
-            break
-        end = len(buffer) if source.seeks else done + (rest or unit)
-        got = stream.readinto(buffer[done:end])  # type: ignore[attr-defined]
-        if not got:
-            break
-        done += got
-    return done
 
 
 def batch_rows(most: int, size: int) -> int:
@@ -266,77 +171,197 @@ def batch_rows(most: int, size: int) -> int:
     return max(1, min(most, LARGEST_BATCH // max(1, size)))
 
 
+# Files by their paths and URLs.
+
+
+def public_name(name: str) -> str:
+    """A path as it is, a URL without login and query, which may have secrets.
+
+    >>> public_name("s3://key:secret@bucket/year=2026/a.parquet?region=x"), public_name("a.csv")
+    ('s3://bucket/year=2026/a.parquet', 'a.csv')
+    """
+    if "://" not in name:
+        return name
+    parts = urlsplit(name, allow_fragments=False)
+    login, _, host = parts.netloc.rpartition("@")
+    if ":" in host and not host.rpartition(":")[2].isdigit():  # a login with a slash
+        raise InputError(
+            f"{parts.scheme}://... is not a URL: write / and @ as %2F and %40 in a login"
+        )
+    container = f"{login}@" if parts.scheme in CONTAINERS and ":" not in login else ""
+    return f"{parts.scheme}://{container if login else ''}{host}{parts.path}"
+
+
+def resolve(url: str) -> tuple[Any, str]:
+    """The file system of a URL, as pyarrow has them, and the path in it."""
+    parts = urlsplit(url, allow_fragments=False)
+    query = f"?{parts.query}" if parts.query else ""
+    if parts.scheme in ("http", "https"):  # there the query says which file it is
+        system, root = _filesystem(f"{parts.scheme}://{parts.netloc}")
+        return system, f"{root.rstrip('/')}{parts.path}{query}"
+    system, root = _filesystem(f"{parts.scheme}://{parts.netloc}{query}")
+    return system, f"{root.rstrip('/')}{parts.path}"
+
+
+@functools.cache
+def _filesystem(root: str) -> tuple[Any, str]:
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import fs  # noqa: PLC0415
+
+    scheme, name = root.partition("://")[0], public_name(root)
+    try:
+        system, path = fs.FileSystem.from_uri(root if scheme != "file" else "file:///")
+    except pa.ArrowInvalid as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise InputError(f"{name} cannot be opened: it is not a URL of files") from error
+    else:
+        return system, path
+    try:
+        import fsspec  # noqa: PLC0415
+
+        inner, path = fsspec.core.url_to_fs(root)
+    except ImportError as error:  # fsspec says which package to install
+        missing = "it needs the package 'fsspec': pip install fsspec"
+        reason = missing if error.name == "fsspec" else str(error)
+        raise InputError(f"{name} cannot be opened: {reason}") from error
+    except ValueError:
+        raise InputError(
+            f"{name} is not a source: no package knows {scheme}://; name files, URLs of files such "
+            f"as s3://, or one of nats://, tls://, kafka://"
+        ) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(inner)), path
+
+
+def expand(name: str, has_format: Callable[[str], bool]) -> list[str]:
+    """A file, the files of a folder and of those in it, or what a glob matches, in sorted order.
+
+    In a folder, names that begin with a dot or an underscore are left out, and names of which
+    `has_format` is false.
+    """
+    try:
+        if name.startswith("file://"):
+            name = resolve(name)[1]
+        if "://" in name:
+            matches, folders = _match_remote(name)
+        else:
+            matches = [name] if Path(name).exists() else sorted(glob.glob(name, recursive=True))
+            folders = {
+                match: _files_below(Path(match)) for match in matches if os.path.isdir(match)
+            }
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise StorageError(f"{public_name(name)} cannot be read: {reason}") from error
+    if not matches:
+        reason = "no file matches it" if glob.has_magic(name) else "it does not exist"
+        raise StorageError(f"{public_name(name)} cannot be read: {reason}")
+    files = []
+    for match in matches:
+        below = sorted(file for file in folders.get(match, ()) if has_format(file))
+        if match in folders and not below:
+            raise StorageError(f"the folder {public_name(match)} has no files of a known format")
+        files += below if match in folders else [match]
+    return files
+
+
+def _files_below(folder: Path) -> list[str]:
+    files = []
+    for entry in folder.iterdir():
+        if not entry.name.startswith((".", "_")):
+            files += _files_below(entry) if entry.is_dir() else [str(entry)]
+    return files
+
+
+def _match_remote(url: str) -> tuple[list[str], dict[str, list[str]]]:
+    """What a URL or a glob matches, and the files below those that are folders."""
+    from pyarrow import fs  # noqa: PLC0415
+
+    system, path = resolve(url)
+    kind = system.get_file_info(path).type
+    if kind == fs.FileType.File:
+        return [url], {}
+    parts = PurePosixPath(path).parts
+    magic = [place for place, part in enumerate(parts) if glob.has_magic(part)]
+    if kind == fs.FileType.NotFound and not magic:
+        return [], {}
+    fixed = len(parts) if kind == fs.FileType.Directory else magic[0]
+    base, pattern = "/".join(parts[:fixed]).replace("//", "/"), parts[fixed:]
+    before, mark, query = url.partition("?")
+    root = "/".join(before.rstrip("/").split("/")[: -len(pattern) or None])
+    files = []
+    for info in system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True)):
+        below = PurePosixPath(info.path).parts[fixed:]
+        visible = not any(part.startswith((".", "_")) for part in below)
+        alike = len(below) == len(pattern) and all(map(fnmatchcase, below, pattern))
+        if info.is_file and (alike if pattern else visible):
+            files.append("/".join((root, *below)) + mark + query)
+    return (sorted(files), {}) if pattern else ([url], {url: files})
+
+
+# Whether a file is still the one that was read.
+
 Fingerprint = dict[str, Any]  # of a file: size, time, and digests of some windows, by name
 DIFFERENCES = {
     "head": f"its first {WINDOW // 1024} KiB differ",
     "tail": f"its last {WINDOW // 1024} KiB differ",
-    "before": "what comes before the place to resume from differs",
-    "spread": "some of its content differs",
+    "before": f"the {WINDOW // 1024} KiB before the offset to resume from differ",
 }
 
 
-def fingerprint(path: str, size: int | None = None) -> Fingerprint | None:
-    """What identifies a file, from a few windows of it; None for what is not a plain file.
+def fingerprint(source: Input, size: int | None = None) -> Fingerprint | None:
+    """What identifies a file: its size and two windows of it; None for what is not a plain file.
 
     The windows are those of a file of `size` bytes, by default its own size.
     """
-    found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode):  # opening a pipe would already change it
+    now = source.stat()
+    if now is None:  # opening a pipe would already change it
         return None
-    size = found.st_size if size is None else size
-    places = [size * (i + 1) // (SPREAD + 1) for i in range(SPREAD)]
-    with open(path, "rb", buffering=0) as file:
-        return {
-            "size": found.st_size,
-            "modified": found.st_mtime_ns,
-            "head": _window_digest(file, [0], min(WINDOW, size)),
-            "tail": _window_digest(file, [max(0, size - WINDOW)], min(WINDOW, size)),
-            "spread": _window_digest(file, places, SMALL),
-        }
+    size = now[0] if size is None else size
+    with source.open_raw() as file:
+        head, tail = digest(file, 0, WINDOW), digest(file, size - WINDOW, size)
+    return {"size": now[0], "modified": now[1], "head": head, "tail": tail}
 
 
-def digest_before(path: str, position: int) -> str | None:
+def digest_before(source: Input, position: int) -> str | None:
     """A digest of the window before a position; None if the file is gone."""
-    start = max(0, position - WINDOW)
     try:
-        with open(path, "rb", buffering=0) as file:
-            return _window_digest(file, [start], position - start)
+        with source.open_raw() as file:
+            return digest(file, position - WINDOW, position)
     except OSError:
         return None
 
 
-def difference(path: str, earlier: Fingerprint, *, quick: bool = False) -> str:
+def digest(file: Any, start: int, end: int) -> str:
+    """A digest of some bytes of a file."""
+    file.seek(max(0, start))
+    return hashlib.blake2b(file.read(end - max(0, start)), digest_size=8).hexdigest()
+
+
+def difference(source: Input, earlier: Fingerprint, *, quick: bool = False) -> str:
     """In what a file differs from an earlier fingerprint, in words; nothing if it does not.
 
-    Its time alone says nothing: copies and backups change it. If `quick`, a file of the same size
-    and time is the same.
+    The time of a file says nothing: copies and backups change it. If `quick`, a file of
+    the same size and time is the same.
     """
-    found = os.stat(path)
-    if quick and (found.st_size, found.st_mtime_ns) == (earlier["size"], earlier["modified"]):
+    stated = source.stat()
+    if quick and stated == (earlier["size"], earlier["modified"]):
         return ""
-    now = fingerprint(path, earlier["size"])
+    now = fingerprint(source, earlier["size"])
     if now is None:
         return "it is not a plain file any more"
     if earlier.get("before") is not None:
-        place, digest = earlier["before"]
-        now["before"], earlier = digest_before(path, place), earlier | {"before": digest}
+        place, known = earlier["before"]
+        now["before"], earlier = digest_before(source, place), earlier | {"before": known}
     words = [text for name, text in DIFFERENCES.items() if now.get(name) != earlier.get(name)]
     if now["size"] != earlier["size"]:
         words.insert(0, f"it has {now['size']:,} bytes and had {earlier['size']:,}")
     if not words:
         return ""
-    then, today = (_time(found["modified"]) for found in (earlier, now))
+    then, today = (_time(facts["modified"]) for facts in (earlier, now))
     when = "" if then == today else f" (last modified {today}; when it was read, {then})"
     return f"{words[0]}{when}"
 
 
-def _window_digest(file: Any, places: list[int], count: int) -> str:
-    found = hashlib.blake2b(digest_size=8)
-    for place in places:
-        file.seek(place)
-        found.update(file.read(count) or b"")
-    return found.hexdigest()
-
-
-def _time(nanoseconds: int) -> str:
+def _time(nanoseconds: int | None) -> str:
+    if nanoseconds is None:
+        return "unknown"
     return datetime.fromtimestamp(nanoseconds / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

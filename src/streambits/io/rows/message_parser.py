@@ -13,13 +13,14 @@ from streambits.errors import InputError
 from streambits.io.bad_rows import BadRowError, why_bad, why_bad_id
 from streambits.io.rows.arrow import (
     PROBE,
-    _cut,
-    _is_text,
-    _layout,
-    _sift_table,
-    _vector_columns,
+    cut_batch,
+    is_list,
+    is_text,
+    row_schema,
+    table_batch,
+    vector_columns,
 )
-from streambits.io.rows.files import Found, Layout, ReadOptions, kept_text, sift
+from streambits.io.rows.files import ParsedRows, ReadOptions, RowSchema, kept_text, split_rejects
 from streambits.model.batches import Reject, Removals, RowBatch, join_batches
 
 MESSAGE_FORMATS = ("json", "arrow", "f4")
@@ -327,11 +328,12 @@ class MessageParser:
             name = self._key(message)
             ids = np.array([name], TEXT if self._checked(name) else np.int64)
 
-        def reject(place: int) -> Reject:
-            values = rows[place].tolist()
-            return Reject(f"{message.where}, row {place}", why_bad(values), str(values)[:SHOWN])
-
-        part = sift(Found(rows, ids), {}, reject)
+        part = split_rejects(
+            ParsedRows(rows, ids),
+            {},
+            lambda place: f"{message.where}, row {place}",
+            lambda place: str(rows[place].tolist()),
+        )
         return self._decide(message, part, len(rows), placed=ids is None)
 
     def _arrow(self, message: Message) -> RowBatch:
@@ -352,36 +354,37 @@ class MessageParser:
         if not table.num_rows:
             return self._gathered([], [])
         try:
-            names, listed = _vector_columns(table.schema, options, "it")
+            names = vector_columns(table.schema, options, "it")
         except InputError as error:
             raise BadRowError(str(error)) from None
+        listed = is_list(table.schema.field(names[0]).type)
         if not named and self.text:
             raise BadRowError("it has no ids, and the ids of this stream are texts")
         if self.removed is not None and not named:
             raise BadRowError(f"it may remove rows, and has no {self.id_key!r} that says which")
         if not listed and self.columns not in (None, len(names)):
             raise BadRowError(f"expected {self.columns} values, got {len(names)}")
-        layout = self._arrow_layout(table, names, options, listed=listed)
+        schema = self._arrow_schema(table, names, options, listed=listed)
         if listed and named:  # as in JSON, a null removes the id
             table, options = _with_removals(table, names[0], options)
         [batch] = table.select([*names, *options.others]).to_batches()
-        part = _sift_table(batch, layout, options, message.where, {"row": len(batch)})
+        part = table_batch(batch, schema, options, message.where, {"row": len(batch)})
         part = self._decide(message, part, len(batch), placed=not named)
         if len(part.ids):
             self._numbers = () if listed else names
         return part
 
-    def _arrow_layout(
+    def _arrow_schema(
         self, table: Any, names: tuple[str, ...], options: ReadOptions, *, listed: bool
-    ) -> Layout:
+    ) -> RowSchema:
         """How wide rows are and of which kind ids: as those before them, or as the first."""
         width, text = self.columns, self.text
         if width is None:
-            layout = _layout(names, listed, table.schema, _cut(table, 0, PROBE), "")
-            width = layout.width if layout else 0
+            schema = row_schema(names, table.schema, cut_batch(table, 0, PROBE), "")
+            width = schema.width if schema else 0
         if text is None:
-            text = options.ids is not None and _is_text(table.schema.field(options.ids).type)
-        return Layout(width, "", names, listed, text)
+            text = options.ids is not None and is_text(table.schema.field(options.ids).type)
+        return RowSchema(width, "", names, listed, text)
 
     def _decide(self, message: Message, part: RowBatch, count: int, *, placed: bool) -> RowBatch:
         """Let good rows decide; make ids of the places of rows that have no others."""
