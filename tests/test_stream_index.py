@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections import defaultdict
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +19,6 @@ from streambits import index_folder, stream_index
 from streambits.errors import InputError, StorageError
 from streambits.stream_index import StreamIndex
 
-SLOW = bool(os.environ.get("STREAMBITS_SLOW"))
-SECONDS = 60 if SLOW else 2
 SMALL = {"bits": 16, "n_landmarks": 30}  # 300 rows wait for landmarks
 KINDS = {
     "plain": {**SMALL, "epochs": 700},
@@ -414,78 +410,3 @@ def test_whatever_was_acknowledged_survives_kills(tmp_path, contents):
                 known[i] = [held]
             assert len(index) == sum(versions != [None] for versions in known.values())
         shutil.rmtree(tmp_path / "copy")
-
-
-READER = """
-import json, sys, time
-import numpy as np
-from streambits.stream_index import StreamIndex
-index, queries = StreamIndex.open(sys.argv[1], read_only=True), np.load(sys.argv[2])
-end = time.monotonic() + float(sys.argv[3])
-number = 0
-while time.monotonic() < end or number < 40:  # however slow the machine is
-    query = number % len(queries)
-    with index._changes:
-        index._follow()
-        hits = index.search(queries[query : query + 1], 5, real=False)
-        note = index._note  # that of what was searched: index.note would look for new changes
-    print(json.dumps([query, note, hits.ids[0].tolist(), hits.distances[0].tolist()]))
-    number += 1
-"""
-
-
-@pytest.mark.slow
-def test_readers_answer_as_brute_force_over_a_committed_state(mixture, tmp_path):
-    folder, rows = tmp_path / "index", mixture(50_000, 6)
-    queries = mixture(20, 6, seed=5)
-    np.save(tmp_path / "q.npy", queries)
-    rng, states = np.random.default_rng(0), {}
-    index = StreamIndex.open(folder, bits=16, n_landmarks=30, epochs="never", refresh=10**9)
-    index.add(rows[:300], np.arange(300), note=-1)
-    codes = index.encode(rows).unpack()
-    live = np.full(1000, -1)  # which row each id has
-    live[:300] = np.arange(300)
-    states[-1] = live.copy()
-    program = [sys.executable, "-c", READER, str(folder), str(tmp_path / "q.npy"), str(SECONDS)]
-    readers = [
-        subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
-        for _ in range(4 if SLOW else 2)
-    ]
-    answers = []
-    threads = [
-        threading.Thread(target=lambda one=one: answers.extend(one.stdout.read().splitlines()))
-        for one in readers
-    ]
-    for thread in threads:
-        thread.start()
-    number = 0
-    while any(one.poll() is None for one in readers):
-        picked = rng.integers(len(rows), size=20)
-        ids = picked % 1000
-        index.add(rows[picked], ids, note=2 * number)
-        live[ids] = picked  # the last of equal ids
-        states[2 * number] = live.copy()
-        gone = rng.integers(1000, size=10)
-        index.remove(gone, note=2 * number + 1)
-        live[gone] = -1
-        states[2 * number + 1] = live.copy()
-        number += 1
-        time.sleep(0.03)
-    for thread, one in zip(threads, readers):
-        thread.join()
-        one.stdout.close()
-    assert all(one.returncode == 0 for one in readers)
-    asked = index.encode(queries).unpack()
-    found = defaultdict(list)
-    for query, note, *hits in map(json.loads, answers):
-        found[note].append((query, hits))
-    for note, some in found.items():
-        state = states[note]
-        far = (codes[state] != asked[:, None]).sum(axis=2)
-        far[:, state < 0] = 99
-        nearest = np.sort(far, axis=1)[:, :5]
-        for query, (ids, distances) in some:
-            assert distances == nearest[query].tolist() == far[query, ids].tolist()
-            assert len(set(ids)) == 5
-    assert len(answers) >= 80
-    assert len(found) > 3

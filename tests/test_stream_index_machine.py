@@ -91,7 +91,7 @@ class IndexMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def named(self, ids):
-        return [f"row {i}" for i in ids] if self.model.has_texts else ids
+        return [f"reihe ä{i}" for i in ids] if self.model.has_texts else ids
 
     @invariant()
     def it_holds_what_it_should(self):
@@ -130,7 +130,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule(seed=seeds, ids=st.lists(numbers, max_size=80), kind=kinds, texts=st.booleans())
     def add_or_replace(self, seed, ids, kind, texts):
         texts = texts if self.model.has_texts is None else self.model.has_texts
-        self.add(made(seed, len(ids), kind), [f"row {i}" for i in ids] if texts else ids)
+        self.add(made(seed, len(ids), kind), [f"reihe ä{i}" for i in ids] if texts else ids)
 
     @rule(note=notes, how=st.sampled_from([[], np.empty((0, WIDTH)), np.empty((0, 0))]))
     def add_nothing(self, note, how):
@@ -146,7 +146,7 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.rows)
     @rule(ids=st.lists(numbers, min_size=1, max_size=3))
     def add_ids_of_the_other_kind(self, ids):
-        ids = ids if self.model.has_texts else [f"row {i}" for i in ids]
+        ids = ids if self.model.has_texts else [f"reihe ä{i}" for i in ids]
         self.refused(lambda: self.index.add(made(0, len(ids)), ids))
 
     @precondition(lambda self: self.model.rows)
@@ -155,7 +155,7 @@ class IndexMachine(RuleBasedStateMachine):
         arguments = WRONG[which](made(0, 2))
         if self.model.has_texts and "ids" not in arguments:
             rows = np.atleast_1d(arguments["rows"])
-            arguments["ids"] = [f"row {i}" for i in range(len(rows))]
+            arguments["ids"] = [f"reihe ä{i}" for i in range(len(rows))]
         self.refused(lambda: self.index.add(**arguments))
 
     @precondition(lambda self: self.model.rows and self.model.single)
@@ -221,7 +221,7 @@ class IndexMachine(RuleBasedStateMachine):
     def search(self, seed, k, chosen, exact):
         allow, options = None if chosen is None else self.named(chosen), {}
         if exact and self.settings["keep_rows"]:
-            options = {"exact": True} if "certified" in self.settings else {"rerank": 1000}
+            options = {"exact": True} if "certified" in self.settings else {"rerank": 10_000}
         self.model.check_search(self.index, made(seed, 3), k, allow, **options)
         assert self.index.search(made(seed, 0), k).ids.shape == (0, min(k, len(self.model.rows)))
 
@@ -231,7 +231,7 @@ class IndexMachine(RuleBasedStateMachine):
         """Among those of its own code first, and first of all by its row, where that is kept."""
         live = list(self.model.rows)
         row = self.model.rows[live[seed % len(live)]][None]
-        options = {"rerank": 1000} if self.settings["keep_rows"] else {}
+        options = {"rerank": 10_000} if self.settings["keep_rows"] else {}
         if options or self.index.waiting:
             assert self.index.search(row, 1, **options).distances[0, 0] == 0
 
@@ -257,7 +257,7 @@ class IndexMachine(RuleBasedStateMachine):
         def look():
             try:
                 while not stop.is_set():
-                    hits = self.index.search(made(seed, 1), 300).ids[0].tolist()
+                    hits = self.index.search(made(seed, 1), 10_000).ids[0].tolist()
                     assert least <= len(hits) == len(set(hits)), "too few, or twice"
                     assert set(hits) <= allowed, "of no row"
             except BaseException as error:  # noqa: BLE001  raised below
@@ -376,3 +376,15 @@ IndexMachine.TestCase.settings = hypothesis.settings(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 TestStreamIndex = IndexMachine.TestCase
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [10, 100])
+def test_recall_where_more_rows_came_than_a_sample_holds(k):
+    """Rows so wide that this takes few of them."""
+    rows = np.random.default_rng(0).standard_normal((1300, 8200), dtype=np.float32)
+    index = StreamIndex(method="ssbc", bits=6, n_landmarks=8, epochs="never")
+    index.add(rows)
+    found = index.recall(k, queries=50)
+    assert found.measured < found.rows == 1300
+    assert 0 <= found.low <= found.mean <= found.high < 0.5

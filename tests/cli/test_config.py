@@ -106,7 +106,7 @@ def test_required_options_and_lists_in_a_file(command, job, file):
         ("n_landmarks=1.5", "n_landmarks=1.5: "),
         ("whitening=2", "whitening=2: "),
         ("precision=half", "'half' is not one of 'auto', 'double'"),
-        ("epochs=sometimes", "'sometimes' is not auto, never or a number of rows"),
+        ("epochs=sometimes", "'sometimes' is not auto, never or a number"),
         ("quiet=perhaps", "quiet=perhaps: "),
     ],
 )

@@ -8,7 +8,6 @@ import pytest
 import streambits as sb
 from streambits._digests import seal
 from streambits._locks import Lock
-from streambits.cli.output import energy_plot as plot
 from streambits.io.codes import open_codes
 from streambits.jobs.folder import Checkpoint
 
@@ -118,12 +117,3 @@ def test_a_users_mistakes(fails, misused, tmp_path):
     assert "not a streambits file" in fails("inspect", tmp_path / "model.safetensors")
     assert "no Parquet files" in fails("inspect", tmp_path)
     assert "Missing argument" in misused("inspect")
-
-
-def test_a_plot_of_few_and_of_many():
-    assert plot([], 8) == []
-    assert plot([0.0, 0.0], 8) == []
-    assert plot([2.0], 1)[-2].endswith("+^")
-    wide = plot([0.9**n for n in range(200)], 90)
-    assert max(map(len, wide)) < 80
-    assert wide[-2].index("^") < len(wide[-2]) - 1

@@ -114,7 +114,7 @@ def test_mistakes(command, fails, misused, *, folder, tmp_path, rows):
     ask = ["search", tmp_path / "codes", "--query", folder / "queries.npy"]
     assert "certified" in fails(*ask, "--exact", folder / "rows.npy")
     assert "--exact proves" in misused(*ask, "--exact", "x", "--rerank", "x")
-    assert "all, or a number" in misused(*ask, "--candidates", "many")
+    assert "not all or a number" in misused(*ask, "--candidates", "many")
     assert "--candidates" in misused(*ask, "--radius", 3, "--candidates", 10)
     few = tmp_path / "few.npy"
     np.save(few, rows[:40])

@@ -83,7 +83,7 @@ def open_parquet(source: Input) -> Iterator[Any]:
     with source.open_arrow() as stream:
         yield parquet.ParquetFile(
             stream,
-            pre_buffer=source.is_remote,
+            pre_buffer=source.local_path is None,
             buffer_size=BUFFER,
             page_checksum_verification=True,
         )
