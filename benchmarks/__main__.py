@@ -1,7 +1,7 @@
 """`make bench`: one table and one figure of ratios, measured in one run of about five minutes.
 
 python -m benchmarks                               # measure and print
-python -m benchmarks --only search growth          # some of it
+python -m benchmarks --only search                 # some of it
 python -m benchmarks --json results.json           # and keep the raw results
 python -m benchmarks --page docs/performance.md    # and write tables and figure into the page
 python -m benchmarks --from results.json --page docs/performance.md   # without measuring
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import core, gpu, growth, refined, report, search, shares
+from benchmarks import core, gpu, refined, report, search
 from benchmarks.timer import machine
 from streambits._threads import look_again
 
@@ -24,37 +24,35 @@ LINES: dict[str, list[core.Lines]] = {
     "refined": [refined.lines],
     "gpu": [gpu.lines],
 }
-PARTS = (*LINES, "growth", "shares")
+PARTS = tuple(LINES)
 
 
 def measure(parts: list[str], *, small: bool = False) -> dict[str, Any]:
     """Raw results; lines are printed as they come."""
     look_again()  # scikit-learn and FAISS have brought BLAS libraries of their own
     start, lines = time.perf_counter(), []
-    found: dict[str, Any] = {"machine": machine(), "loads": [os.getloadavg()[0]]}
+    found: dict[str, Any] = {
+        "machine": gpu.machine_of() if parts == ["gpu"] else machine(),
+        "loads": [os.getloadavg()[0]],
+    }
     works = [work for part in parts for work in LINES.get(part, [])]
     for work in works:
         for line in work(small=small):
             lines.append(line)
             print(f"{time.perf_counter() - start:4.0f} s  {line.what}: {line.ratio}", flush=True)
     found["lines"] = report.as_json(lines)
-    found["growth"] = growth.measure(small=small) if "growth" in parts else None
-    found["shares"] = shares.measure(small=small) if "shares" in parts else None
     found["seconds"] = time.perf_counter() - start
     return found
 
 
 def joined(results: list[dict[str, Any]]) -> dict[str, Any]:
     """The results of several runs, of parts or of machines, as one."""
-    together = {
+    return {
         "machine": "; ".join(dict.fromkeys(one["machine"] for one in results)),
         "loads": [load for one in results for load in one["loads"]],
         "lines": [line for one in results for line in one["lines"]],
         "seconds": sum(one["seconds"] for one in results),
     }
-    for part in ("growth", "shares"):
-        together[part] = next((one[part] for one in results if one[part]), None)
-    return together
 
 
 def circumstances(found: dict[str, Any]) -> str:
@@ -71,10 +69,6 @@ def tables(found: dict[str, Any]) -> dict[str, tuple[str, list[list[str]]]]:
     told = {}
     for name, lines in by_machine(found).items():
         told[name] = (circumstances(found), report.rows_of(lines))
-    if found["growth"]:
-        told["growth"] = (growth.memory(found["growth"]), growth.rows_of(found["growth"]))
-    if found["shares"]:
-        told["shares"] = ("", shares.rows_of(found["shares"]))
     return told
 
 

@@ -1,7 +1,6 @@
 """The device's lines: the same calls with torch tensors on CUDA, in the same run as two rivals.
 
     python -m benchmarks --only gpu
-    python -m benchmarks.gpu --json FILE     # where FAISS and scikit-learn are not installed
 
 Rivals are the host, and plain torch: the same arithmetic in a few lines, with single precision,
 without bounds of rounding, and blocks of a size that suits it. Nothing is measured where torch or a
@@ -9,21 +8,15 @@ CUDA device is missing. Rows lie on the device; a run ends when its queue is emp
 the host. The codes of the device must be the bits of the host, or the line says how many are not.
 """
 
-import argparse
-import json
-import os
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import streambits as sb
-from benchmarks import report
 from benchmarks.report import Line
 from benchmarks.timer import Shape, Timing, in_turns, machine
 
@@ -215,33 +208,9 @@ def searched(
     )
 
 
-def gpu_name() -> str:
+def machine_of() -> str:
+    """The device and its host in words."""
     import torch  # noqa: PLC0415
 
-    return str(torch.cuda.get_device_name())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--small", action="store_true")
-    options = parser.parse_args()
-    start, found = time.perf_counter(), list[Line]()
-    load = os.getloadavg()[0]
-    for line in lines(small=options.small):
-        found.append(line)
-        took = time.perf_counter() - start
-        print(f"{took:4.0f} s  {line.what}: {line.measured}, {line.ratio} {line.note}", flush=True)
-        results = {
-            "machine": f"{gpu_name()}, torch {version('torch')}; its host: {machine()}",
-            "loads": [load],
-            "lines": report.as_json(found),
-            "growth": None,
-            "shares": None,
-            "seconds": took,
-        }
-        options.json.write_text(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main()
+    name = torch.cuda.get_device_name()
+    return f"{name}, torch {version('torch')}; its host: {machine()}"

@@ -1,18 +1,12 @@
-"""Refined codes beside FAISS IndexPQ at equal bytes: what one query takes, and what it finds.
+"""Refined codes beside FAISS IndexPQ at equal bytes: what one query takes, and what it answers.
 
-    [STREAMBITS_DATA=folder] python -m benchmarks.refined [--data sift] [--codes 4000000]
+    python -m benchmarks --only refined
 
-Codes of some sign bits and a refinement of as many bytes as are left of 16, searched with several
-numbers of candidates, and product codes of 16 bytes by FAISS, trained on the same sample of rows.
-R10@10 is the share of the true ten nearest, by brute force over all rows, in the first ten answers.
-Queries are asked one at a time, all of them in a turn, with the same number of threads; `ratio` is
-the time of ours over that of FAISS. Rows of a data set are made more by moving each towards
-one of its nearest, with noise; without one, they are clusters of few directions. Takes some
-minutes, most of them for encoding.
+Codes of some sign bits and a refinement of as many bytes as are left of 16, and product codes of 16
+bytes by FAISS, trained on the same sample of rows, which are clusters of few directions. R10@10 is
+the share of the true ten nearest, by brute force over all rows, in the first ten answers.
 """
 
-import argparse
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +15,14 @@ from typing import Any
 import faiss
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 import streambits as sb
 from benchmarks.report import Line
-from benchmarks.timer import figures, in_turns, machine
-from paper import datasets
+from benchmarks.timer import in_turns
 from streambits._threads import one_blas_thread
 
 BATCH, SAMPLE, K = 50_000, 10_000, 10
-BYTES, NEIGHBOURS, NOISE = 16, 20, 0.1
+BYTES, NOISE = 16, 0.1
 Rows = NDArray[np.float32]
 Draw = Callable[[np.random.Generator, int], Rows]
 
@@ -45,25 +37,6 @@ def clusters(width: int = 128, rank: int = 24, count: int = 2000) -> Draw:
     def draw(rng: np.random.Generator, size: int) -> Rows:
         latent = centres[rng.integers(count, size=size)] + rng.standard_normal((size, rank))
         made: Rows = (latent @ axes + NOISE * rng.standard_normal((size, width))).astype(np.float32)
-        return made
-
-    return draw
-
-
-def between(name: str) -> Draw:
-    """Rows between a row of a data set and one of its nearest, with noise."""
-    rows = datasets.load(name)[:20_000].astype(np.float32)
-    flat = faiss.IndexFlatL2(rows.shape[1])
-    flat.add(rows)
-    near = flat.search(rows, NEIGHBOURS + 1)[1][:, 1:]
-    spread = NOISE * rows.std(axis=0)
-
-    def draw(rng: np.random.Generator, size: int) -> Rows:
-        first = rng.integers(len(rows), size=size)
-        other = near[first, rng.integers(NEIGHBOURS, size=size)]
-        share = rng.random((size, 1), np.float32)
-        made: Rows = rows[first] + share * (rows[other] - rows[first])
-        made += spread * rng.standard_normal(made.shape, np.float32)
         return made
 
     return draw
@@ -118,14 +91,12 @@ class Contest:
         queries: int,
         *,
         bits: int = 64,
-        method: str = "ssbc",
         sample: int = SAMPLE,
     ) -> "Contest":
         """Encode so many rows both ways."""
         rng = np.random.default_rng(1)
         first, asked = draw(rng, sample), draw(rng, queries)
-        make = sb.methods.METHODS[method]
-        learner = make(first[: sample // 10], bits, refine=BYTES - bits // 8).learn(first)
+        learner = sb.ssbc(first[: sample // 10], bits, refine=BYTES - bits // 8).learn(first)
         coder, truth = learner.coder(), Truth(asked)
         index = sb.HammingIndex(bits, strategy="scan")
         rival = faiss.IndexPQ(padded(first).shape[1], BYTES, 8)
@@ -175,35 +146,3 @@ def lines(*, small: bool = False) -> Iterator[Line]:
         unit="query",
         note=f"R10@10 {recall[0]:.2f}, theirs {recall[1]:.2f}",
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--data", choices=datasets.NAMES, help="without it, rows are made up")
-    parser.add_argument("--codes", type=int, default=4_000_000)
-    parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--method", default="ssbc", help="of the sign bits")
-    parser.add_argument("--bits", type=int, default=64, choices=range(8, 128, 8))
-    parser.add_argument("--candidates", type=int, nargs="*", default=[2000, 5000, 10000, 20000])
-    options = parser.parse_args()
-    draw = between(options.data) if options.data else clusters()
-    contest = Contest.of(
-        draw, options.codes, options.queries, bits=options.bits, method=options.method
-    )
-    faiss.omp_set_num_threads(options.threads)
-    works: list[Callable[[], list[Any]]] = [contest.theirs]
-    works += [partial(contest.ours, count) for count in options.candidates]
-    with threadpool_limits(options.threads, user_api="blas"):
-        taken = in_turns(*works, rounds=3, repeats=1)
-        found = [work() for work in works]
-    print(f"{machine()}\n{len(contest.index):,} codes of 16 bytes, {options.threads} threads")
-    print(f"{contest.coder!r}\n{'':24} R10@10  milliseconds  ratio")
-    names = ["FAISS IndexPQ", *(f"{count:,} candidates" for count in options.candidates)]
-    for name, hits, timing in zip(names, found, taken, strict=True):
-        each = figures(timing.per(options.queries).median * 1e3)
-        print(f"{name:24} {contest.truth.recall(hits):6.3f} {each:>13}  {timing.over(taken[0])}")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ median over the rounds, with the quartiles.
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -165,11 +165,6 @@ def _runner(work: Work | Prepared | Reported, clock: Clock) -> Callable[[], floa
             work()
 
     return lambda: seconds(many, clock) / number
-
-
-def power(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """The exponent e of times ~ sizes ** e, by least squares of the logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
 def figures(value: float) -> str:

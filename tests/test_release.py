@@ -22,7 +22,6 @@ import pytest
 from packaging.requirements import Requirement
 
 import streambits as sb
-from benchmarks import install
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -132,13 +131,6 @@ def test_the_installed_wheel_has_no_extra_and_its_command_works(clean):
 def test_the_example_of_the_readme_works_there(clean):
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     assert run(clean, "-c", blocks[0])
-
-
-def test_the_benchmark_of_an_installation_counts_packages_and_seconds(clean):
-    report = install.report(clean, times=1, readme=False)
-    assert re.search(r"\| streambits \| [0-9]+\.[0-9] \|", report)
-    assert {name for name in CORE if f"| {name} |" in report} >= {"numpy", "scipy", "pyarrow"}
-    assert "`import streambits`" in report
 
 
 def licences():

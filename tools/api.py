@@ -7,9 +7,8 @@ group when the site is built, in which every name has its signature, docstring a
 """
 
 import inspect
-import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple
 from tools.docstrings import Docstring
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
-PROTOCOLS = ("streambits.features.Features", "streambits.sketches.Sketch")
 BEGIN, END = "<!-- names: python -m tools.api -->\n", "<!-- end -->\n"
 WIDTH = 88
 
@@ -249,7 +247,8 @@ def _page(group: Group) -> Iterator[str]:
 def _entry(one: Name) -> Iterator[str]:
     yield f"## {one.short} {{ #{one.path} }}\n"
     if one.first is not one:
-        yield f"The same as {_links(one, Docstring.read(None))(f'`{one.first.short}`')}.\n"
+        place = "" if one.first.group is one.group else one.first.group.file
+        yield f"The same as [`{one.first.short}`]({place}#{one.first.path}).\n"
         return
     called = one.short.rpartition(".")[2]
     if _is_error(one.thing):
@@ -257,25 +256,12 @@ def _entry(one: Name) -> Iterator[str]:
         yield f"```python\nclass {called}({bases})\n```\n"
     elif callable(one.thing):
         yield _code(called, one.thing)
-    yield (one.doc.markdown(_links(one, one.doc)) or one.summary) + "\n"
+    yield (one.doc.markdown() or one.summary) + "\n"
     for name, declared in one.members:
         yield f"### {called}.{name} {{ #{one.path}.{name} }}\n"
         found = getattr(one.thing, name)
         yield _code(f"{called}.{name}", found, declared) if callable(found) else "*property*\n"
-        doc = Docstring.read(inspect.getdoc(found))
-        yield (doc.markdown(_links(one, doc)) or _of_protocol(one, name)) + "\n"
-
-
-def _of_protocol(one: Name, member: str) -> str:
-    """What the protocol that a part implements says of a member without words of its own."""
-    for path in PROTOCOLS:
-        protocol = next(other for other in names() if other.path == path)
-        found = inspect.getdoc(getattr(protocol.thing, member, None))
-        if found and one.path.startswith(path.rpartition(".")[0]):
-            doc, called = Docstring.read(found), path.rpartition(".")[2]
-            words = Docstring(doc.summary, "").markdown(_links(protocol, doc))
-            return f"As [`{called}.{member}`](#{path}.{member}): {words}"
-    return ""
+        yield Docstring.read(inspect.getdoc(found)).markdown() + "\n"
 
 
 def _code(name: str, function: Any, declared: Any = None) -> str:
@@ -343,42 +329,6 @@ def _joined(parameters: list[inspect.Parameter]) -> str:
             starred = True
         shown.append(str(one.replace(default=inspect.Parameter.empty)))
     return f"({', '.join(shown)})"
-
-
-def _links(one: Name, doc: Docstring) -> Callable[[str], str]:
-    """A function that makes a link of a name in backticks, if it has a place here.
-
-    In a class a word is its member first; a parameter is not a link.
-    """
-    parameters = {word.strip() for f in doc.fields("Parameters") for word in f.name.split(",")}
-    own = dict(one.members)
-
-    def link(code: str) -> str:
-        word = re.sub(r"\(.*\)$", "", code.strip("`"))
-        word = word.removeprefix("streambits.").removeprefix("sb.")
-        anchor = f"{one.path}.{word}" if word in own else ""
-        file, anchor = (one.group.file, anchor) if anchor else _targets().get(word, ("", ""))
-        if not anchor or word in parameters:
-            return code
-        return f"[{code}]({'' if file == one.group.file else file}#{anchor})"
-
-    return link
-
-
-@cache
-def _targets() -> dict[str, tuple[str, str]]:
-    """Page and anchor of what a docstring may mean by a word.
-
-    Names are known by their last part too, members only with their class.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for one in names():
-        last = one.path.rpartition(".")[2]
-        for word in (one.short, last):
-            found.setdefault(word, (one.group.file, one.path))
-        for member, _ in one.members:
-            found.setdefault(f"{last}.{member}", (one.group.file, f"{one.path}.{member}"))
-    return found
 
 
 def _expanded(path: str) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,6 @@
 """numpydoc docstrings as Markdown: sections, fields with their types, examples as code."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import cleandoc
 
@@ -91,28 +90,28 @@ class Docstring:
                 found.append(Field(name.strip(), kind.strip(), cleandoc("\n" + body)))
         return found
 
-    def markdown(self, link: Callable[[str], str] = str) -> str:
-        """All of it but the summary's heading; `link` makes links of names in backticks."""
-        parts = [_prose(self.summary, link), _body(self.text, link)]
+    def markdown(self) -> str:
+        """All of it but the summary's heading."""
+        parts = [_prose(self.summary), _body(self.text)]
         for section in FIELDS:
             if section in self.sections:
                 parts.append(f"**{section}**")
-                parts.append("\n".join(_field(one, link) for one in self.fields(section)))
+                parts.append("\n".join(_field(one) for one in self.fields(section)))
         for section in TEXTS:
             if section in self.sections:
-                parts += [f"**{section}**", _body(self.sections[section], link)]
+                parts += [f"**{section}**", _body(self.sections[section])]
         return "\n\n".join(filter(None, parts))
 
 
-def _field(one: Field, link: Callable[[str], str]) -> str:
+def _field(one: Field) -> str:
     """An item of a list: name, type, and what is said of it."""
     kind = f"*{_plain(one.kind)}*" if one.kind else ""
     term = ", ".join(filter(None, (f"`{one.name}`" if one.name else "", kind)))
-    text = _body(one.text, link).replace("\n", "\n    ")
+    text = _body(one.text).replace("\n", "\n    ")
     return f"-   {term}: {text}" if text else f"-   {term}"
 
 
-def _body(text: str, link: Callable[[str], str]) -> str:
+def _body(text: str) -> str:
     """Paragraphs of prose, and examples as code."""
     found: list[str] = []
     for block in text.split("\n\n"):
@@ -121,14 +120,14 @@ def _body(text: str, link: Callable[[str], str]) -> str:
         elif all(line.startswith("    ") or not line for line in block.split("\n")):
             found.append(block)  # indented: code as it stands
         else:
-            found.append(_prose(block, link))
+            found.append(_prose(block))
     return "\n\n".join(filter(None, found)).replace("\n```\n\n```pycon\n", "\n\n")
 
 
-def _prose(text: str, link: Callable[[str], str]) -> str:
-    """Text in which code stays as it is, or becomes a link, and the rest means nothing."""
+def _prose(text: str) -> str:
+    """Text in which code stays as it is, and the rest means nothing."""
     pieces = _CODE.split(text)
-    return "".join(link(p) if p.startswith("`") else _plain(p) for p in pieces)
+    return "".join(p if p.startswith("`") else _plain(p) for p in pieces)
 
 
 def _plain(text: str) -> str:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools import api, links
+from tools import api
 
 ROOT = Path(__file__).parents[1]
 START = {"README.md": "index.md", "CHANGELOG.md": "changes.md"}
@@ -57,8 +57,7 @@ def build(root: Path = ROOT) -> Path:
     Raises
     ------
     RuntimeError
-        If Zensical finds a dead link or a page that is missing, or the built pages are not as
-        `links.check` wants them.
+        If Zensical finds a dead link or a page that is missing.
     """
     stage(ROOT, root / "build" / "docs")
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
@@ -71,11 +70,7 @@ def build(root: Path = ROOT) -> Path:
     )
     if done.returncode:
         raise RuntimeError(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr))
-    site = root / "build" / "site"
-    wrong = links.check(site)
-    if wrong:
-        raise RuntimeError("\n".join(wrong))
-    return site
+    return root / "build" / "site"
 
 
 def _name(page: Path) -> str:

@@ -1,18 +1,21 @@
-"""The whole of `python -m benchmarks`, on tiny sizes."""
+"""The whole of `python -m benchmarks`, on tiny sizes: measured, joined, put into a page."""
 
 import json
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from benchmarks.__main__ import PARTS, circumstances, joined, main, tables
-from benchmarks.shares import Own
-from streambits.features.affinity import GaussianAffinity
+from benchmarks import gpu, report
+from benchmarks.__main__ import circumstances, joined, main, tables
+from benchmarks.report import Line
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+FAST = Line("encode", "NumPy products", [1e-6, 2e-6, 4e-6], [4e-6, 4e-6, 8e-6], bar=2)
+COST = Line("refresh", "streambits learn", [0.03] * 3, [1e-5] * 3, unit="coder", bar=2999)
+RATE = Line("encode on the device", "host", [1e-8], [1e-6], rate=2e8)
+QUERY = Line("search", "FAISS IndexPQ", [0.002], [0.001], unit="query", note="R10@10 0.9")
 
 
 @pytest.fixture(scope="module")
@@ -25,71 +28,49 @@ def results(tmp_path_factory):
     return path
 
 
-def test_every_line_of_the_issue_is_measured(results):
-    whats = [line["what"] for line in json.loads(results.read_text())["lines"]]
-    for word in ("encode 8", "learn 8", "refined 8 bytes", "encode one row", "row by row"):
-        assert any(word in what for what in whats)
-    for word in (
-        "first coder",
-        "refresh",
-        "encode_online",
-        "64 queries",
-        "one query",
-        "refined codes",
-    ):
-        assert any(word in what for what in whats)
-
-
-def test_every_time_is_positive(results):
-    found = json.loads(results.read_text())
-    assert all(min(line["ours"] + line["theirs"]) > 0 for line in found["lines"])
-    assert all(min(found["growth"][setting]["learn"]) > 0 for setting in ("rows", "bits"))
-
-
-def test_shares_add_up_and_name_files(results):
-    for its in json.loads(results.read_text())["shares"].values():
-        assert sum(its.values()) == pytest.approx(1)
-        assert all(".py:" in name for name in its)
-
-
-def test_the_page_is_written_from_results(results, tmp_path, capsys):
+@pytest.mark.slow
+def test_results_are_measured_joined_and_put_into_the_page(results, tmp_path, capsys):
+    whole = json.loads(results.read_text())
+    whats = " ".join(line["what"] for line in whole["lines"])
+    for word in ("encode 8", "learn 8", "refined 8 bytes", "one row", "first coder", "64 queries"):
+        assert word in whats
+    assert all(min(line["ours"] + line["theirs"]) > 0 for line in whole["lines"])
     page = tmp_path / "performance.md"
     page.write_text(PAGE.read_text())
     main(["--from", str(results), "--page", str(page), "--markdown"])
     text, printed = page.read_text(), capsys.readouterr().out
-    assert "Measured in one run of" in text
-    for _, table in tables(json.loads(results.read_text())).values():
+    for _, table in tables(whole).values():
         row = "| " + " | ".join(table[-1]) + " |"
         assert row in text
         assert row in printed
     assert (tmp_path / "performance.png").exists()
+    both = joined([{**whole, "lines": whole["lines"][:2]}, {**whole, "lines": whole["lines"][2:]}])
+    assert both["lines"] == whole["lines"]
+    assert "Measured in 2 runs, one for each part," in circumstances(both)
 
 
-def test_runs_of_parts_are_joined_and_said_to_be(results):
-    whole = json.loads(results.read_text())
-    some = {**whole, "growth": None, "shares": None, "lines": whole["lines"][:2]}
-    rest = {**whole, "lines": whole["lines"][2:]}
-    found = joined([some, rest])
-    assert (found["lines"], found["growth"]) == (whole["lines"], whole["growth"])
-    assert found["machine"] == whole["machine"]
-    assert "Measured in 2 runs, one for each part," in circumstances(found)
+def test_ratios_say_what_is_better():
+    assert (FAST.ratio.median, FAST.met) == (2, True)
+    assert (COST.ratio.median, COST.met) == (pytest.approx(3000), False)
+    assert (QUERY.ratio.median, QUERY.met) == (0.5, None)
+    assert (RATE.ratio.median, RATE.met) == (pytest.approx(100), False)
 
 
-def test_parts_that_were_not_asked_for_are_left_out(tmp_path):
-    path = tmp_path / "results.json"
-    main(["--small", "--only", "search", "--json", str(path)])
-    found = json.loads(path.read_text())
-    assert len(found["lines"]) == 2
-    assert found["growth"] is found["shares"] is None
-    assert set(PARTS) > {"search"}
+def test_the_table_shows_bar_and_measured_side_by_side():
+    heading, fast, cost, *_ = report.rows_of([FAST, COST, RATE, QUERY])
+    assert heading[1:] == ["measured", "against", "ratio (quartiles)", "bar", "met"]
+    assert fast[1:4] == ["1.00 million rows/s", "NumPy products", "2.00 (2.00 to 3.00)"]
+    assert cost[3:] == ["3,000 (3,000 to 3,000) rows", "<= 2,999 rows", "no"]
+    assert report.from_json(json.loads(json.dumps(report.as_json([FAST, QUERY])))) == [FAST, QUERY]
 
 
-def test_own_time_is_that_of_the_innermost_function_of_the_package():
-    rows = np.random.default_rng(0).random((20_000, 64), dtype=np.float32)
-    features = GaussianAffinity(rows[:200])
-    features(rows)  # its kernels are loaded at the first call
-    own = Own().of(lambda: features(rows))
-    assert sum(own.values()) == pytest.approx(1)
-    files = ("features/affinity.py:", "kernels/affinity.py:")
-    assert sum(share for name, share in own.items() if name.startswith(files)) > 0.95
-    assert next(iter(own)) == "features/affinity.py:GaussianAffinity._products"  # the innermost
+def test_a_page_gets_new_tables_and_keeps_the_rest():
+    page = "one\n<!-- lines -->\nold\n<!-- end -->\ntwo\n<!-- gpu -->\nx\n<!-- end -->\n"
+    assert report.placed(page, "lines", r"new \1") == page.replace("old", r"new \1")
+    with pytest.raises(ValueError, match="0 places"):
+        report.placed(page, "shares", "new")
+
+
+def test_without_torch_there_are_no_lines_of_a_device(monkeypatch):
+    monkeypatch.setattr(gpu, "find_spec", lambda _: None)
+    assert list(gpu.lines(small=True)) == []

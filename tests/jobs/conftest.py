@@ -1,106 +1,87 @@
-"""Commands in processes of their own that can be killed; rows that move."""
+"""Commands run in this process, some beside what happens to them; rows that move."""
 
-import json
-import subprocess
+import gc
+import io
+import logging
+import os
+import signal
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from signal import SIGTERM
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer.main
 from pyarrow import parquet
 
-from forks import WARM
+from streambits.cli import app as cli
+from streambits.io.rows import open_source
+from streambits.jobs import reader
 from streambits.jobs.folder import JobFolder
-
-LOADED = (
-    WARM
-    + """
-import json, os, select, signal, time
-import streambits.jobs.reader
-import streambits.io.codes.parquet, streambits.io.codes.convert
-from streambits.io import rows as sources
-with contextlib.suppress(ImportError):
-    import streambits.io.rows.kafka as kafka
-    kafka.ANSWER = 1.0
-with contextlib.suppress(ImportError):
-    import streambits.io.codes.postgres
-
-def work(job):
-    streambits.jobs.reader.TOGETHER = job["rows"]
-    sources.open_source.__kwdefaults__["rows"] = job["rows"]
-    streambits.io.codes.parquet.ParquetSink.__init__.__kwdefaults__["rows"] = 2000
-    out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os._exit(ended(job["arguments"]))
-"""
-)
-FORKS = (
-    LOADED
-    + """
-def run(job):
-    child = os.fork()
-    if not child:
-        work(job)
-    end = time.monotonic() + job["seconds"]
-    with os.fdopen(os.pidfd_open(child)) as ended:
-        while (left := end - time.monotonic()) > 0 and not os.path.exists(job["stop"]):
-            if select.select([ended], [], [], min(left, 0.02))[0]:
-                break
-        else:
-            os.kill(child, job["signal"])
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-for line in sys.stdin:
-    print(run(json.loads(line)), flush=True)
-"""
-)
 
 
 class Jobs:
-    """Runs commands in processes of their own, quickly: they are forked, not loaded anew."""
+    """Runs commands as a process would run them. said: what the last one has printed."""
 
-    def __init__(self, folder):
-        self.rng = np.random.default_rng(1)
-        self.log, self.stop = folder / "log", folder / "stop"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, arguments, *, seconds=120.0, signal=9, rows=500):
-        """The exit code; negative, if a signal ended it.
-
-        The signal comes after so many seconds, or when there is a file `stop`. rows: in a chunk.
-        """
-        self.log.write_bytes(b"")
-        job = {"arguments": [str(a) for a in arguments], "seconds": seconds, "signal": int(signal)}
-        job |= {"log": str(self.log), "stop": str(self.stop), "rows": rows}
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def during(self, arguments, act, *, stop=False):
-        """Run while act() is done; the exit code. stop: ask it to end after that."""
-        ask = True
-        try:
-            with ThreadPoolExecutor(1) as pool:
-                running = pool.submit(self.run, arguments, signal=SIGTERM)
-                try:
-                    act()
-                    ask = stop
-                finally:
-                    if ask:
-                        self.stop.touch()
-                return running.result()
-        finally:
-            self.stop.unlink(missing_ok=True)
+    def __init__(self, app):
+        self._app, self._out = app, io.StringIO()
 
     @property
     def said(self):
-        return self.log.read_text()
+        return self._out.getvalue()
+
+    def run(self, arguments, *, rows=500):
+        """The exit code. rows: in a chunk of the source."""
+        self._out, code = io.StringIO(), 0
+        usual = open_source.__kwdefaults__
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cli, "app", self._app)
+            patch.setattr(sys, "argv", ["streambits", *map(str, arguments)])
+            patch.setattr(sys, "stdout", self._out)
+            patch.setattr(sys, "stderr", self._out)
+            patch.setattr(reader, "TOGETHER", rows)
+            patch.setattr(open_source, "__kwdefaults__", {**usual, "rows": rows})
+            warnings = logging.StreamHandler(self._out)  # as of a process without handlers
+            warnings.setLevel(logging.WARNING)
+            logging.getLogger().addHandler(warnings)
+            try:
+                cli.main()
+            except SystemExit as stopped:
+                code = stopped.code or 0
+            finally:
+                logging.getLogger().removeHandler(warnings)
+        gc.collect()  # an error holds the sink, and so its lock, which the end of a process frees
+        return code
+
+    def whole(self, arguments):
+        """Run to the end."""
+        assert self.run(arguments) == 0, self.said
+
+    def during(self, arguments, act, *, stop=False, which=signal.SIGTERM):
+        """Run while act() is done beside it; the exit code. stop: then ask it to end."""
+        over, wrong = threading.Event(), []
+
+        def beside():
+            try:
+                act()
+            except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
+                wrong.append(error)
+            while (stop or wrong) and not over.wait(0.1):
+                os.kill(os.getpid(), which)
+
+        before = signal.signal(which, lambda *_: None)  # one that comes too early or too late
+        thread = threading.Thread(target=beside)
+        thread.start()
+        try:
+            code = self.run(arguments)
+        finally:
+            over.set()
+            thread.join()
+            signal.signal(which, before)
+        if wrong:
+            raise wrong[0]
+        return code
 
     def says(self, words):
         """Wait until it has said that, at most half a minute."""
@@ -110,38 +91,11 @@ class Jobs:
             time.sleep(0.05)
         raise AssertionError(f"it has not said {words!r}, but {self.said}")
 
-    def whole(self, arguments):
-        """Run without a kill; how long it took."""
-        start = time.monotonic()
-        assert self.run(arguments) == 0, self.said
-        return time.monotonic() - start
-
-    def killed(self, arguments, most):
-        """Kill and start again until it is done; how often it was killed.
-
-        Every time with other chunks and commits.
-        """
-        kills = 0
-        while True:
-            rows, commit = self.rng.integers(50, 800), self.rng.integers(100, 3000)
-            code = self.run(
-                [*arguments, "--set", f"commit_rows={commit}"],
-                seconds=self.rng.uniform(0, most),
-                rows=int(rows),
-            )
-            if code != -9:
-                assert code == 0, self.said
-                return kills
-            kills += 1
-
 
 @pytest.fixture(scope="session")
-def jobs(tmp_path_factory):
-    jobs = Jobs(tmp_path_factory.mktemp("jobs"))
-    yield jobs
-    jobs.process.stdin.close()
-    jobs.process.wait()
-    jobs.process.stdout.close()
+def jobs():
+    """The command line, as a function that knows what it printed."""
+    return Jobs(typer.main.get_command(cli.app))
 
 
 def _content(folder):

@@ -128,21 +128,3 @@ def test_what_is_not_a_source(paths, options, complaint):
     pytest.importorskip("nats")
     with pytest.raises(InputError, match=complaint):
         open_source(paths, **options)
-
-
-def test_files_are_read_with_any_retry(tmp_path, rows):
-    """A limit for what can go away holds where nothing can."""
-    np.save(tmp_path / "rows.npy", rows)
-    source = open_source(tmp_path / "rows.npy", retry_seconds=5.0)
-    assert source.length == len(rows)
-
-
-def test_kafka_is_known():
-    pytest.importorskip("confluent_kafka")
-    options = {"ids": "@key", "format": "f4", "idle": 1.0, "retry_seconds": 5.0, "rows": 7}
-    for columns in (8, ["8"]):  # the command line has a text
-        source = open_source("kafka://127.0.0.1:1/topic", columns=columns, **options)
-        assert (source.name, source.idle) == ("kafka://127.0.0.1:1/topic", 1.0)
-        assert (source.rows, source.retry_seconds, source.follow) == (7, 5.0, True)
-        settings = {"format": "f4", "id_key": "@key", "row_key": "row", "columns": 8}
-        assert source.parser.identity() == settings

@@ -79,10 +79,3 @@ def test_a_job_goes_on_where_it_was(tmp_path, rows, monkeypatch):
         run(tmp_path, "parts", Stopping(SETTINGS, device=DEVICE), rows=1000)
     run(tmp_path, "parts", Online(SETTINGS, device=DEVICE))
     assert (bits_of(tmp_path / "parts") == bits_of(tmp_path / "whole")).all()
-
-
-def test_learning_there_makes_a_model_for_anywhere(tmp_path, rows):
-    run(tmp_path, "model", Learning(SETTINGS, DEVICE))
-    model = sb.load(tmp_path / "model" / "model.safetensors")
-    assert model.seen == len(rows)
-    assert isinstance(model.features.like, np.ndarray)

@@ -15,7 +15,6 @@ import streambits as sb
 from streambits._digests import seal
 from streambits.errors import StorageError
 from streambits.io.codes.parquet import write_codes
-from streambits.jobs import folder as module
 from streambits.jobs.folder import Checkpoint, JobFolder
 from streambits.model.batches import CodeBatch
 
@@ -57,13 +56,6 @@ def test_the_same_job_goes_on_from_its_first_checkpoint(path):
     begin(path)
     with JobFolder(path, ONE) as folder:
         assert folder.checkpoint().sink == {"bits": 9}
-
-
-def test_one_that_was_killed_before_its_first_checkpoint_gives_way(path):
-    with JobFolder(path, ONE):
-        (path / "codes").mkdir()
-    with JobFolder(path, OTHER):
-        assert JobFolder(path).description()["settings"] == {"bits": 8}
 
 
 @pytest.mark.parametrize("name", NOTHING)
@@ -109,55 +101,12 @@ def test_nor_one_that_is_running(path):
     assert JobFolder(path).description()["settings"] == {"bits": 9}
 
 
-def test_killed_on_the_way_it_still_gives_way(path, monkeypatch):
-    begin(path)
-
-    class Killed(BaseException):
-        pass
-
-    def kill(_):
-        raise Killed
-
-    monkeypatch.setattr(module, "replacing", kill)
-    with pytest.raises(Killed):
-        JobFolder(path, OTHER).__enter__()
-    monkeypatch.undo()
-    for job in (ONE, OTHER):
-        with JobFolder(path, job) as folder:
-            assert folder.checkpoint() is None
-            assert JobFolder(path).description()["settings"] == job["settings"]
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "\xff", "7"])
-def test_a_description_that_is_damaged_is_told(path, text):
-    path.mkdir()
-    (path / "job.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(StorageError, match=r"job\.json is damaged .* or choose another folder"):
-        JobFolder(path, ONE).__enter__()
-
-
-def test_an_empty_description_is_not_the_same_as_none(path):
-    begin(path, NOTHING | {"rows": 1})
-    (path / "job.json").write_bytes(seal({}))
-    with pytest.raises(StorageError, match="belongs to another job"):
-        JobFolder(path, ONE).__enter__()
-    assert (path / "checkpoint.safetensors").exists()
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 5000 + "]" * 5000,
-        '{"a":' * 900 + "1" + "}" * 900,
-        '{"settings": "x"}',
-        '{"settings": null}',
-        '{"names": 5}',
-        '{"names": {"model": 5}}',
-        '{"verb": {}, "settings": {}}',
-        '{"sink": ["a"]}',
-        '{"source": {"files": [5]}}',
-        '{"source": {"files": [[]]}}',
-        '{"source": {"files": 5}}',
+        *("[]", "{", "7", "[" * 5000 + "]" * 5000, '{"a":' * 900 + "1" + "}" * 900),
+        *('{"settings": null}', '{"names": {"model": 5}}', '{"verb": {}}', '{"sink": ["a"]}'),
+        *('{"source": {"files": [[]]}}', '{"source": {"files": 5}}'),
         '{"seed": ' + "9" * 10_000 + "}",
     ],
 )

@@ -7,7 +7,6 @@ import streambits as sb
 from streambits.errors import InputError, MergeError, StorageError
 from streambits.io.codes import open_codes
 from streambits.io.rows import open_source
-from streambits.jobs.describe import describe
 from streambits.jobs.folder import JobFolder
 from streambits.jobs.job import JobPlan, run_job
 from streambits.jobs.models import merge_models, open_model, open_model_of
@@ -48,14 +47,6 @@ def test_both_models_have_the_coder_of_the_last_codes(online, stream, refresh, f
     assert sb.evaluate(open_model(folder.path).learner(), stream, lengths=()).model.bits == 16
 
 
-def test_a_learner_goes_on_from_there(online, stream):
-    """It makes a new coder when it has learned more rows."""
-    folder = online(500)
-    learner = sb.load(folder.model_file)
-    before = learner.coder()
-    assert learner.learn(stream[:100]).coder() is not before
-
-
 def test_an_epoch_that_has_no_codes_yet_is_not_what_the_folder_stands_for(online, stream):
     folder = online(500, epochs=1024, rows=stream[:2048])
     assert sb.load(folder.model_file).epoch == 2
@@ -63,24 +54,6 @@ def test_an_epoch_that_has_no_codes_yet_is_not_what_the_folder_stands_for(online
     assert found.coder.epoch == 1
     assert found.learner().epoch == 2
     assert open_codes(folder.path).epochs == (0, 1)
-
-
-def test_what_a_new_coder_would_change_is_still_described(online):
-    facts = describe(online(700).path)
-    assert (facts["kind"], facts["finished"], facts["running"]) == ("job", True, False)
-    assert (facts["model"]["rows"], facts["codes"]["codes"]) == (3000, 3000)
-    assert 0 < facts["model"]["bits_changed"] < 0.2
-
-
-def test_a_search_from_python(online, stream):
-    folder = online("auto", epochs=1024)
-    searcher = open_searcher(folder.path)
-    hits = searcher.search(stream[:5])
-    assert hits.ids.shape == (5, 10)
-    assert (hits.ids == np.arange(5)[:, None]).any(axis=1).all()
-    [answer] = searcher.answers([next(open_source(folder.path.parent / "rows.npy", rows=1).read())])
-    assert answer.ids == hits.ids[0].tolist()
-    assert all(i in found.ids for i, found in enumerate(searcher.within(stream[:3], 16)))
 
 
 def test_the_model_of_codes_is_recorded(online, tmp_path, stream):

@@ -117,33 +117,6 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
     assert min(seen) < GATHERED < max(seen)
 
 
-@pytest.mark.slow
-def test_queries_are_encoded_by_a_job_that_runs(jobs, mixture, nats_server, tmp_path, committed):
-    rows = mixture(600)
-    name = nats_server.new([json.dumps(row).encode() for row in rows.tolist()])
-    np.save(tmp_path / "q.npy", rows[:2])
-    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--follow"]
-    command += [
-        "--set",
-        "commit_seconds=0.2",
-        "--out",
-        tmp_path / "job",
-    ]
-    lines = []
-
-    def ask():
-        committed(tmp_path / "job", 600)
-        program = "from streambits.cli.app import main; main()"
-        encode = [sys.executable, "-c", program, "encode", tmp_path / "job", tmp_path / "q.npy"]
-        done = subprocess.run([*map(str, encode)], capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
-        lines.extend(map(json.loads, done.stdout.splitlines()))
-
-    assert jobs.during(command, ask, stop=True) == 0, jobs.said
-    codes = sb.load(tmp_path / "job" / "model.safetensors").last_coder.encode(rows[:2])
-    assert [bytes.fromhex(line["code"]) for line in lines] == [bytes(c) for c in codes.packed]
-
-
 def test_a_job_stopped_while_its_first_rows_wait(jobs, mixture, nats_server, tmp_path, committed):
     rows = mixture(300)
     name = nats_server.new([json.dumps(row).encode() for row in rows[:100].tolist()])

@@ -1,7 +1,5 @@
 """What a job gives is what the library gives."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -62,32 +60,6 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     assert fingerprint(ours) == fingerprint(theirs)
 
 
-def test_by_default_coders_come_when_the_rows_have_doubled(jobs, moving, as_parquet, tmp_path):
-    rows = np.nan_to_num(moving)
-    as_parquet(tmp_path / "rows.parquet", rows)
-    command = [
-        "online",
-        tmp_path / "rows.parquet",
-        "--bits",
-        8,
-        "--set",
-        "n_landmarks=40",
-        "--set",
-        "quiet=true",
-    ]
-    jobs.whole([*command, "--set", "epochs=never", "--out", tmp_path / "job"])
-    settings = sb.Settings(8, n_landmarks=40, epochs="never")
-    learner = settings.learner([rows[:400]]).learn(rows[:400])  # these have waited for landmarks
-    wanted = [code.tobytes() for code in learner.coder().encode(rows[:400]).packed]
-    ends = [400, 512, 1024, 2048, 4096, 8192, len(rows)]
-    assert len(rows) < 16_000
-    for start, end in itertools.pairwise(ends):
-        wanted += [code.tobytes() for code in learner.coder().encode(rows[start:end]).packed]
-        learner.learn(rows[start:end])
-    found = held(tmp_path / "job" / "codes")
-    assert [found[i] for i in range(len(rows))] == [(0, code) for code in wanted]
-
-
 def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     jobs, moving, as_parquet, *, tmp_path, fingerprint
 ):
@@ -110,16 +82,6 @@ def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
     assert held(tmp_path / "job" / "codes") == codes
     model = sb.load(tmp_path / "job" / "model.safetensors")
     assert fingerprint(model) == fingerprint(learner.with_coder(coders.newest))
-
-
-@pytest.mark.parametrize("method", ["linear", "itq"])
-def test_other_methods(method, jobs, moving, as_parquet, tmp_path):
-    rows = np.nan_to_num(moving)
-    as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--set", f"method={method}"]
-    jobs.whole([*command, "--out", tmp_path / "job"])
-    settings = sb.Settings(8, method, n_landmarks=40, refresh=700)
-    assert held(tmp_path / "job" / "codes") == online(settings, rows, sb.CoderSet())[0]
 
 
 def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
@@ -145,12 +107,3 @@ def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path
         wanted = learner.coder().encode(rows).packed
         found = held(tmp_path / name / "codes")
         assert [found[i] for i in range(len(rows))] == [(0, code.tobytes()) for code in wanted]
-
-
-def test_few_rows_are_all_landmarks(jobs, moving, as_parquet, tmp_path):
-    rows = moving[100:160]
-    as_parquet(tmp_path / "rows.parquet", rows)
-    settings = ["--bits", 8, "--set", "n_landmarks=500", "--set", "quiet=true"]
-    jobs.whole(["online", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
-    learner = sb.load(tmp_path / "job" / "model.safetensors")
-    assert (learner.features.width, learner.seen) == (60, 60)

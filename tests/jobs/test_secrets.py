@@ -15,20 +15,16 @@ WRONG = [  # (arguments, part of what is said)
     ([*ONLINE, "--to=postgresql://me:hunter2@[::1/db"], "is not a URL"),
     ([*ONLINE, "--to", "postgresql://me:a/hunter2?b@127.0.0.1:1/db"], "is not a URL"),
     ([*ONLINE, "--to", "postgresql://127.0.0.1:1/db?password=hunter2"], "cannot be reached"),
-    ([*ONLINE, "--to", "postgresql://127.0.0.1:1/db?passwort=hunter2"], "cannot be"),
     ([*ONLINE, "--to", "postgresql:me:hunter2@127.0.0.1:1/db"], "names no sink"),
     ([*ONLINE, "--to", "jsonl:postgresql://me:hunter2@127.0.0.1:1/db"], "names no sink"),
-    (["learn", "nat://me:hunter2@127.0.0.1:1/stream"], "is not a source"),
-    (["learn", "nats://me:hunter2@127.0.0.1:1/stream", "ROWS"], "is not a source"),
     (["learn", "nats:me:hunter2@127.0.0.1:1/stream"], "is not a source"),
     (["learn", "nats://me:hunter2@127.0.0.1:1/stream"], "cannot be reached"),
     (["learn", "nats://me:a#hunter2@127.0.0.1:1/stream"], "cannot be reached"),
     (["learn", "nats://hunter2@127.0.0.1:1/stream"], "cannot be reached"),
-    (["learn", "tls://me:hunter2@127.0.0.1:1/stream"], "cannot be reached"),
-    (["learn", "nats://me:hunter2@127.0.0.1:x/stream"], "is not a URL"),
     (["learn", "nats://127.0.0.1:1/stream?token=hunter2"], "no setting but subject"),
     (["learn", "kafka://me:hunter2@127.0.0.1:1/topic"], "STREAMBITS_KAFKA_SASL_PASSWORD"),
     (["learn", "kafka://127.0.0.1:1/topic?sasl.password=hunter2"], "hosts and a topic only"),
+    (["online", "ROWS", "--out", "postgresql://me:hunter2@127.0.0.1:1/db"], "it must be a folder"),
     (["inspect", "postgresql://me:hunter2@127.0.0.1:1/db"], "is a URL"),
     (["index", "postgresql://me:hunter2@127.0.0.1:1/db", "--out", "x.index"], "is a URL"),
     (["merge", "nats://me:hunter2@127.0.0.1:1/x", "ROWS", "--out", "x"], "nats://127.0.0.1:1/x"),
@@ -50,7 +46,8 @@ def silent(jobs, place):
         words = {"ROWS": place / "rows.npy", "OUT": place / "job"}
         arguments = [words.get(argument, argument) for argument in arguments]
         if arguments[0] in ("online", "learn"):
-            arguments += ["--bits", 4, "--set", "n_landmarks=10", "--out", place / "job"]
+            arguments += ["--bits", 4, "--set", "n_landmarks=10"]
+            arguments += [] if "--out" in arguments else ["--out", place / "job"]
         code = jobs.run(arguments)
         assert SECRET not in jobs.said
         assert "Traceback" not in jobs.said
@@ -72,17 +69,9 @@ def test_in_what_goes_wrong(arguments, said, silent, jobs):
     assert said in jobs.said
 
 
-def test_an_out_that_is_a_url_is_refused(jobs, place):
-    where = ["--out", "postgresql://me:hunter2@127.0.0.1:1/db"]
-    assert jobs.run(["online", place / "rows.npy", "--bits", 4, *where]) == 1
-    assert "a URL, and it must be a folder" in jobs.said
-    assert SECRET not in jobs.said
-
-
 @pytest.mark.parametrize(
     ("form", "more"),
     [
-        ("me:{}@", []),
         ("me:a#b{}@", ["--set", "log_json=true"]),
         ("query", ["--json"]),
         ("me:{}@h1", ["--set", "quiet=true"]),
@@ -111,11 +100,6 @@ def test_in_what_goes_well(form, more, silent, *, jobs, postgres_server, table):
         assert f"{host}/postgres table {name} cannot be reached" in jobs.said
     finally:
         postgres_server.start()
-
-
-def test_a_url_without_one_is_not_warned_of(silent, jobs, postgres_url, table):
-    assert silent([*ONLINE, "--to", f"{postgres_url}?table={table[0]}"]) == 0
-    assert "can be seen" not in jobs.said
 
 
 def test_rejects_are_for_their_owner_alone(silent, place):

@@ -134,22 +134,6 @@ def test_only_few_epochs_are_kept_if_that_is_asked(run, stream):
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_what_a_killed_job_has_left_is_removed_and_the_end_is_the_same(run, content):
-    wanted = content(run(name="alone"))
-
-    def crash(event, progress, folder):
-        if event == "epoch" and progress.epoch > 4 and not (folder / "epochs" / "mark").exists():
-            (folder / "epochs" / "mark").touch()
-            raise StorageError("it is killed here")
-
-    with pytest.raises(StorageError, match="killed here"):
-        run(crash, commit=2000)
-    folder = run(commit=2000)
-    assert not (folder / "epochs" / "mark").exists()
-    assert content(folder) == wanted
-
-
-@pytest.mark.usefixtures("small_chunks")
 def test_a_file_that_is_gone_or_another_is_named(run, stream):
     folder = run()
     lost = folder / "epochs" / "epoch-000003.safetensors"

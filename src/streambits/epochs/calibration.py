@@ -4,7 +4,7 @@ Two steps. A curve for the epoch: the mean distance of rows of its sample whose 
 bits, made to rise with h. Then for each query what the curve misses, smoothed over h: a query that
 lies outside the epoch's rows has small Hamming distances to some of them, because a coder cannot
 tell far rows apart, and its true distances to the sample say so. (One curve for all queries makes
-sorted streams worse than plain Hamming distances; `experiments/calibration.py` compares them.)
+sorted streams worse than plain Hamming distances.)
 
 Both on the logarithms of distances, so that a few rows far from all others, whose codes are often
 equal, do not decide what is near: with plain means four epochs of DSADS keep 0.87 of the recall of

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -18,8 +17,6 @@ from streambits.errors import InputError, MissingExtraError
 
 HOST = "127.0.0.1"
 DRIFT = ("affinity", "outside", "shift", "balance", "evidence", "proportion_evidence")
-CONNECTIONS = 16  # at a time; more are closed at once
-TIMEOUT = 3.0  # seconds for a client to say what it wants, or to read it
 ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -172,54 +169,6 @@ def finite(value: Any) -> Any:
     return value
 
 
-class _Answer(BaseHTTPRequestHandler):
-    """The metrics, whatever the path."""
-
-    timeout = TIMEOUT
-    server: "_Server"
-
-    def do_GET(self) -> None:
-        found = self.server.page()
-        self.send_response(200)
-        self.send_header("Content-Type", self.server.content_type)
-        self.send_header("Content-Length", str(len(found)))
-        self.end_headers()
-        self.wfile.write(found)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    """Serves a page to a few clients at a time, none of which can hold it up.
-
-    Clients that hang would otherwise occupy all threads and descriptors that the job has.
-    """
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, port: int, page: Callable[[], bytes], content_type: str) -> None:
-        self.page, self.content_type = page, content_type
-        self._room = threading.Semaphore(CONNECTIONS)
-        super().__init__((HOST, port), _Answer)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is not worth a word."""
-
-
 class Metrics:
     """A watcher that serves its last report to Prometheus at http://127.0.0.1:port/metrics.
 
@@ -252,16 +201,12 @@ class Metrics:
         self._drift = gauge("streambits_drift", words, ["statistic"], registry=held)
         self._last = Progress(0, 0, 0, 0, 0.0)
         try:
-            self._server = _Server(
-                port, lambda: prometheus.generate_latest(held), prometheus.CONTENT_TYPE_LATEST
-            )
+            self._server, self._thread = prometheus.start_http_server(port, HOST, held)
         except OSError as error:
             raise InputError(
                 f"metrics cannot be served on port {port}: {error.strerror or error}"
             ) from error
         self.port = int(self._server.server_port)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
 
     def __call__(self, event: str, progress: Progress) -> None:
         """Serve this from now on."""

@@ -4,7 +4,7 @@
 
 What four bits say together is a row of a table, fitted by least squares to rows and their own bits;
 the bytes are the product code of what is left. An optional last byte bounds the error that remains.
-Bits fitted one by one leave 1.04 to 2.2 times as much over (`experiments/decoding.py`).
+Bits fitted one by one leave 1.04 to 2.2 times as much over.
 """
 
 from dataclasses import dataclass, replace

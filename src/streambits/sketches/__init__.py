@@ -45,8 +45,7 @@ def auto(
     Returns
     -------
     Gram or FrequentDirections
-        An empty sketch; a Gram up to 12 times as many columns as `size`, where
-        `benchmarks/sketches.py` measures the crossing.
+        An empty sketch; a Gram up to 12 times as many columns as `size`.
     """
     width = sample.shape[1]
     as_choice(precision, "precision", ("auto", *PRECISIONS))

@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
+from urllib.parse import urlsplit
 
 from streambits.errors import InputError, StorageError
 
 WINDOW = 1 << 16  # bytes at the ends of a file, and before an offset, that make its fingerprint
 LARGEST_BATCH = 1 << 25  # bytes of rows that are handed out together; no row may have more
-HAS_KEY_IN_HOST = ("abfs", "abfss")  # schemes with a name, which is no secret, before the host
+CONTAINERS = ("abfs", "abfss")  # schemes with a name, which is no secret, before the host
 
 
 class Input:
@@ -84,14 +85,9 @@ class Input:
         return found and found[0]
 
     @property
-    def is_remote(self) -> bool:
-        """Whether it is behind a URL."""
-        return self._remote is not None
-
-    @property
-    def has_version(self) -> bool:
-        """Whether a new time means new content: objects of a store are not edited in place."""
-        return self._remote is not None and (self.stat() or (0, None))[1] is not None
+    def local_path(self) -> str | None:
+        """Where the file is on disk, as it is read."""
+        return self._path if self._remote is None and self.seekable else None
 
 
 class StandardInput(Input):
@@ -110,51 +106,23 @@ class StandardInput(Input):
         try:
             number = sys.stdin.buffer.fileno()
         except (AttributeError, OSError, ValueError):  # replaced by something without a file
-            yield cast("BinaryIO", _Pipe(sys.stdin.buffer))
+            yield sys.stdin.buffer
             return
         # sys.stdin itself is not read: Python cannot end while a thread waits in it
         with open(number, "rb", closefd=False, buffering=0) as stream:
-            yield cast("BinaryIO", _Pipe(stream))
+            yield cast("BinaryIO", stream)
 
     def stat(self) -> None:
         return None
 
 
-class _Pipe:
-    """A stream that gives what is there already, and takes back what is not a whole row."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._rest = stream, b""
-
-    def readinto(self, buffer: memoryview) -> int:
-        if not self._rest:
-            return int(self._stream.readinto(buffer))
-        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def read(self, count: int) -> bytes:
-        part = bytearray(count)
-        return bytes(part[: self.readinto(memoryview(part))])
-
-    def put_back(self, rest: memoryview) -> None:
-        self._rest = bytes(rest)
-
-
-def read_units(stream: Any, buffer: memoryview, unit: int, done: int = 0) -> int:
-    """Fill a buffer that has `done` bytes already, and return how many it has then.
-
-    Of a pipe: what is there already, in whole units of so many bytes.
-    """
+def fill(stream: Any, buffer: memoryview, done: int = 0) -> int:
+    """Fill a buffer that has `done` bytes already, and return how many it has then."""
     while done < len(buffer):
         count = stream.readinto(buffer[done:])
         if not count:
             break
         done += count
-        if isinstance(stream, _Pipe) and done >= unit:
-            whole = done - done % unit
-            stream.put_back(buffer[whole:done])
-            return int(whole)
     return done
 
 
@@ -181,32 +149,25 @@ def public_name(name: str) -> str:
     """
     if "://" not in name:
         return name
-    scheme, login, host, path, _ = _split(name)
-    return f"{scheme}://{login + '@' if login and scheme in HAS_KEY_IN_HOST else ''}{host}{path}"
-
-
-def _split(url: str) -> tuple[str, str, str, str, str]:
-    """Scheme, login, host, path with its slash, and query of a URL."""
-    scheme, _, rest = url.partition("://")
-    rest, _, query = rest.partition("?")
-    authority, slash, path = rest.partition("/")
-    login, _, host = authority.rpartition("@")
-    if ":" in host and not host.rpartition(":")[2].isdigit():
+    parts = urlsplit(name, allow_fragments=False)
+    login, _, host = parts.netloc.rpartition("@")
+    if ":" in host and not host.rpartition(":")[2].isdigit():  # a login with a slash
         raise InputError(
-            f"{scheme}://... cannot be taken apart: write / and @ as %2F and %40 in a login"
+            f"{parts.scheme}://... is not a URL: write / and @ as %2F and %40 in a login"
         )
-    return scheme, login if ":" not in login else "", host, slash + path, query
+    container = f"{login}@" if parts.scheme in CONTAINERS and ":" not in login else ""
+    return f"{parts.scheme}://{container if login else ''}{host}{parts.path}"
 
 
 def resolve(url: str) -> tuple[Any, str]:
     """The file system of a URL, as pyarrow has them, and the path in it."""
-    scheme, _, rest = url.partition("://")
-    path, _, query = rest.partition("?")
-    authority, slash, path = path.partition("/")
-    query = f"?{query}" if query else ""
-    whole = scheme in ("http", "https")  # there the query says which file it is
-    system, root = _filesystem(f"{scheme}://{authority}{'' if whole else query}")
-    return system, f"{root.rstrip('/')}{slash}{path}{query if whole else ''}"
+    parts = urlsplit(url, allow_fragments=False)
+    query = f"?{parts.query}" if parts.query else ""
+    if parts.scheme in ("http", "https"):  # there the query says which file it is
+        system, root = _filesystem(f"{parts.scheme}://{parts.netloc}")
+        return system, f"{root.rstrip('/')}{parts.path}{query}"
+    system, root = _filesystem(f"{parts.scheme}://{parts.netloc}{query}")
+    return system, f"{root.rstrip('/')}{parts.path}"
 
 
 @functools.cache
@@ -214,28 +175,26 @@ def _filesystem(root: str) -> tuple[Any, str]:
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import fs  # noqa: PLC0415
 
-    scheme, shown = root.partition("://")[0], public_name(root)
+    scheme, name = root.partition("://")[0], public_name(root)
     try:
         system, path = fs.FileSystem.from_uri(root if scheme != "file" else "file:///")
     except pa.ArrowInvalid as error:
         if "Unrecognized filesystem" not in str(error):
-            raise InputError(f"{shown} cannot be opened: it is not a URL of files") from error
+            raise InputError(f"{name} cannot be opened: it is not a URL of files") from error
     else:
         return system, path
     try:
         import fsspec  # noqa: PLC0415
-    except ImportError:
-        raise InputError(
-            f"{shown} needs the package 'fsspec', which is not installed: pip install fsspec"
-        ) from None
-    try:
+
         inner, path = fsspec.core.url_to_fs(root)
-    except ImportError as error:  # it says which package to install
-        raise InputError(f"{shown} cannot be opened: {error}") from error
+    except ImportError as error:  # fsspec says which package to install
+        missing = "it needs the package 'fsspec': pip install fsspec"
+        reason = missing if error.name == "fsspec" else str(error)
+        raise InputError(f"{name} cannot be opened: {reason}") from error
     except ValueError:
         raise InputError(
-            f"{shown} is not a source: no package knows {scheme}://; name files, URLs of files "
-            f"such as s3://, or one of nats://, tls://, kafka://"
+            f"{name} is not a source: no package knows {scheme}://; name files, URLs of files such "
+            f"as s3://, or one of nats://, tls://, kafka://"
         ) from None
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), path
 
@@ -291,30 +250,18 @@ def _match_remote(url: str) -> tuple[list[str], dict[str, list[str]]]:
     magic = [place for place, part in enumerate(parts) if glob.has_magic(part)]
     if kind == fs.FileType.NotFound and not magic:
         return [], {}
-    base = path if kind == fs.FileType.Directory else "/".join(parts[: magic[0]])
-    listed = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
-    files = [info.path for info in listed if info.is_file]
-    before, query = url.partition("?")[0], url.partition("?")[2]
-    root = before[: len(before) - len(path.lstrip("/"))]
-
-    def as_url(path: str) -> str:
-        return f"{root}{path.lstrip('/')}{'?' + query if query else ''}"
-
-    if kind == fs.FileType.Directory:
-        skip = len(PurePosixPath(path).parts)
-        visible = [
-            as_url(file)
-            for file in files
-            if not any(p.startswith((".", "_")) for p in PurePosixPath(file).parts[skip:])
-        ]
-        return [url], {url: visible}
-    pattern = [part for part in parts if part != "/"]
-    return sorted(as_url(file) for file in files if _matches(file, pattern)), {}
-
-
-def _matches(path: str, pattern: list[str]) -> bool:
-    parts = [part for part in PurePosixPath(path).parts if part != "/"]
-    return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
+    fixed = len(parts) if kind == fs.FileType.Directory else magic[0]
+    base, pattern = "/".join(parts[:fixed]).replace("//", "/"), parts[fixed:]
+    before, mark, query = url.partition("?")
+    root = "/".join(before.rstrip("/").split("/")[: -len(pattern) or None])
+    files = []
+    for info in system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True)):
+        below = PurePosixPath(info.path).parts[fixed:]
+        visible = not any(part.startswith((".", "_")) for part in below)
+        alike = len(below) == len(pattern) and all(map(fnmatchcase, below, pattern))
+        if info.is_file and (alike if pattern else visible):
+            files.append("/".join((root, *below)) + mark + query)
+    return (sorted(files), {}) if pattern else ([url], {url: files})
 
 
 # Whether a file is still the one that was read.
@@ -330,26 +277,20 @@ DIFFERENCES = {
 def fingerprint(source: Input, size: int | None = None) -> Fingerprint | None:
     """What identifies a file: its size and two windows of it; None for what is not a plain file.
 
-    Of an object in a store, its size and time. The windows are those of a file of `size` bytes,
-    by default its own size.
+    The windows are those of a file of `size` bytes, by default its own size.
     """
     now = source.stat()
     if now is None:  # opening a pipe would already change it
         return None
-    facts: Fingerprint = {"size": now[0], "modified": now[1]}
-    if source.has_version:
-        return facts
     size = now[0] if size is None else size
     with source.open_raw() as file:
         head, tail = digest(file, 0, WINDOW), digest(file, size - WINDOW, size)
-    return facts | {"head": head, "tail": tail}
+    return {"size": now[0], "modified": now[1], "head": head, "tail": tail}
 
 
 def digest_before(source: Input, position: int) -> str | None:
-    """A digest of the window before a position; None if there is none to be had."""
+    """A digest of the window before a position; None if the file is gone."""
     try:
-        if source.has_version:
-            return None
         with source.open_raw() as file:
             return digest(file, position - WINDOW, position)
     except OSError:
@@ -365,7 +306,7 @@ def digest(file: Any, start: int, end: int) -> str:
 def difference(source: Input, earlier: Fingerprint, *, quick: bool = False) -> str:
     """In what a file differs from an earlier fingerprint, in words; nothing if it does not.
 
-    The time of a file on disk says nothing: copies and backups change it. If `quick`, a file of
+    The time of a file says nothing: copies and backups change it. If `quick`, a file of
     the same size and time is the same.
     """
     stated = source.stat()
@@ -380,8 +321,6 @@ def difference(source: Input, earlier: Fingerprint, *, quick: bool = False) -> s
     words = [text for name, text in DIFFERENCES.items() if now.get(name) != earlier.get(name)]
     if now["size"] != earlier["size"]:
         words.insert(0, f"it has {now['size']:,} bytes and had {earlier['size']:,}")
-    elif "head" not in now and now["modified"] != earlier["modified"]:
-        words.insert(0, "it was written again")
     if not words:
         return ""
     then, today = (_time(facts["modified"]) for facts in (earlier, now))
