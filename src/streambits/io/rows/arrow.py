@@ -50,7 +50,7 @@ class Parquet:
 
     def length(self) -> int | None:
         with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
-            return sum(_group_rows(file)[slice(*(self._options.groups or (None,)))])
+            return int(file.metadata.num_rows)
 
     def schema(self) -> RowSchema | None:
         with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
@@ -64,11 +64,9 @@ class Parquet:
         row = at["row"] if at else 0
         where = file_errors(self.path, "Parquet", lambda: f" from row {row} on")
         with where, open_parquet(self.source) as file:
-            first, end = self._options.groups or (0, file.num_row_groups)
-            row = row if at else sum(_group_rows(file)[:first])
             wanted = _wanted(file.schema_arrow, schema, self._options, self.path)
             most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
-            for batch in _row_groups(file, wanted, row, most, end):
+            for batch in _batches_from(file, wanted, row, most):
                 row += batch.num_rows
                 yield table_batch(
                     batch.select(wanted), schema, self._options, self.path, {"row": row}
@@ -89,23 +87,12 @@ def open_parquet(source: Input) -> Iterator[Any]:
         )
 
 
-def row_groups(path: str) -> int:
-    """Row groups of a Parquet file."""
-    with file_errors(path, "Parquet"), open_parquet(Input(path)) as file:
-        return int(file.num_row_groups)
-
-
-def _group_rows(file: Any) -> list[int]:
-    """Rows of each row group."""
+def _batches_from(file: Any, names: list[str], row: int, most: int) -> Iterator[Any]:
+    """Batches from `row` on; row groups before it are not read."""
     meta = file.metadata
-    return [int(meta.row_group(group).num_rows) for group in range(meta.num_row_groups)]
-
-
-def _row_groups(file: Any, names: list[str], row: int, most: int, end: int) -> Iterator[Any]:
-    """Batches from `row` on, up to the row group `end`; those before the row are not read."""
-    starts = np.cumsum([0, *_group_rows(file)])
+    starts = np.cumsum([0, *(meta.row_group(n).num_rows for n in range(meta.num_row_groups))])
     first = int(np.searchsorted(starts, row, side="right")) - 1
-    groups, extra = list(range(first, end)), row - int(starts[first])
+    groups, extra = list(range(first, meta.num_row_groups)), row - int(starts[first])
     if not groups:
         return
     for batch in file.iter_batches(most, row_groups=groups, columns=names, use_threads=False):
