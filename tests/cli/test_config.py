@@ -11,7 +11,6 @@ import typer
 import streambits as sb
 from streambits.cli import app as cli
 from streambits.cli.config import OWN
-from streambits.cli.options import DEVICE_COMMIT_ROWS, PACE, JobOptions
 from streambits.methods.settings import Settings
 
 VERBS = typer.main.get_command(cli.app).commands
@@ -106,7 +105,7 @@ def test_required_options_and_lists_in_a_file(command, job, file):
         ("n_landmarks=1.5", "n_landmarks=1.5: "),
         ("whitening=2", "whitening=2: "),
         ("precision=half", "'half' is not one of 'auto', 'double'"),
-        ("epochs=sometimes", "'sometimes' is not auto, never or a number of rows"),
+        ("epochs=sometimes", "'sometimes' is not auto, never or a number"),
         ("quiet=perhaps", "quiet=perhaps: "),
     ],
 )
@@ -225,9 +224,3 @@ def test_a_mistake_leaves_no_folder_that_refuses_the_right_command(
     fails(*learn, *(word for one in wrong for word in ("--set", one)))
     assert not (tmp_path / "job").exists()
     assert command(*learn).code == 0
-
-
-def test_a_job_on_a_device_commits_more_rarely_unless_it_is_told():
-    assert JobOptions().pace == PACE
-    assert JobOptions(device="cpu").pace.rows == DEVICE_COMMIT_ROWS > PACE.rows
-    assert JobOptions(device="cpu", commit_rows=500).pace.rows == 500

@@ -81,5 +81,7 @@ def test_mistakes_are_one_line(fails, misused, model, rows, tmp_path):
         "evaluate", model, rows, "--plot", tmp_path / "no" / "x.png"
     )
     assert "should end in one of .png" in fails("evaluate", model, rows, "--plot", "x.gif")
-    assert "'8;16' is not numbers" in misused("evaluate", model, rows, "--lengths", "8;16")
+    assert "--lengths is '8;16': write numbers" in misused(
+        "evaluate", model, rows, "--lengths", "8;16"
+    )
     assert "Missing argument" in misused("evaluate", model)

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits._digests import seal
 from streambits._locks import Lock
-from streambits.cli.output import energy_plot as plot
 from streambits.io.codes import open_codes
-from streambits.jobs.folder import Checkpoint
 
 
 def test_a_learner(command, job):
@@ -26,16 +23,6 @@ def test_a_learner(command, job):
     assert got["certificate_relative"] == pytest.approx(expected)
     assert 0 <= got["bits_changed"] < 0.1
     assert [look["rows"] for look in got["drift"]][-1] == learner.drift[-1].rows
-
-
-def test_coders_and_a_coder(command, job, tmp_path):
-    got = command("inspect", job / "coders.safetensors", "--json").json
-    assert (got["kind"], got["epochs"]) == ("coders", [0, 1])
-    assert [coder["bits"] for coder in got["coders"]] == [16, 16]
-    sb.save(sb.load(job / "coders.safetensors").newest, tmp_path / "coder.safetensors")
-    got = command("inspect", tmp_path / "coder.safetensors", "--json").json
-    assert (got["kind"], got["epoch"], got["columns"]) == ("coder", 1, 8)
-    assert "landmarks" in command("inspect", job / "coders.safetensors").out
 
 
 @pytest.mark.parametrize("kind", ["index", "codes"])
@@ -90,40 +77,9 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     assert command("inspect", "job", "--json").json["finished"] is False
 
 
-@pytest.mark.parametrize(
-    ("source", "ended", "state"),
-    [
-        ({"files": [["rows.npy", 1]]}, True, "finished"),
-        ({"files": [["rows.npy", 1]]}, False, "not finished"),
-        ({"files": [["rows.npy", 1]]}, None, "not running"),
-        ({"kafka": "topic"}, True, "caught up"),
-        ({"nats": "stream"}, False, "stopped"),
-        ({"nats": "stream"}, None, "not running"),
-    ],
-)
-def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
-    (tmp_path / "job.json").write_bytes(seal({"verb": "encode", "source": source}))
-    kept = Checkpoint(None, None, {"rows": 7, "rejects": 0}, {}, ended=ended)
-    sb.save(kept, tmp_path / "checkpoint.safetensors")
-    got = command("inspect", tmp_path, "--json").json
-    assert (got["finished"], got["endless"]) == (ended, "files" not in source)
-    text = command("inspect", tmp_path).out
-    assert f"│ {state} " in text
-    assert ("a broker's stream goes on" in text) == got["endless"]
-
-
 def test_a_users_mistakes(fails, misused, tmp_path):
     assert "does not exist" in fails("inspect", tmp_path / "nowhere")
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
     assert "not a streambits file" in fails("inspect", tmp_path / "model.safetensors")
     assert "no Parquet files" in fails("inspect", tmp_path)
     assert "Missing argument" in misused("inspect")
-
-
-def test_a_plot_of_few_and_of_many():
-    assert plot([], 8) == []
-    assert plot([0.0, 0.0], 8) == []
-    assert plot([2.0], 1)[-2].endswith("+^")
-    wide = plot([0.9**n for n in range(200)], 90)
-    assert max(map(len, wide)) < 80
-    assert wide[-2].index("^") < len(wide[-2]) - 1

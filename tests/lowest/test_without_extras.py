@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("without")
     rows = np.random.default_rng(0).random((300, 4), dtype=np.float32)
     np.save(path / "rows.npy", rows)
-    sb.save(sb.methods.METHODS["itq"](rows, 8), path / "model.safetensors")
+    sb.save(sb.methods.METHODS["itq"](rows, 4), path / "model.safetensors")
     return path
 
 

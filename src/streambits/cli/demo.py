@@ -12,7 +12,7 @@ from rich.table import Table
 import streambits
 from streambits._arrays import blocks
 from streambits.cli import output
-from streambits.cli.options import AsJson, Seed
+from streambits.cli.options import AsJson
 from streambits.evaluation.bits import bits_changed
 from streambits.evaluation.quality import mean_average_precision
 from streambits.evaluation.truth import draw_queries
@@ -32,7 +32,7 @@ REFRESH = 500  # rows between two coders
 def demo_command(
     *,
     as_json: AsJson = False,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(min=0, hidden=True, help="Random seed.")] = 0,
     rows: Annotated[int, typer.Option(min=1000, hidden=True, help="Rows of the stream.")] = 10_000,
 ) -> None:
     """Stream the paper's Uniform data, then compare two methods on it at several lengths.

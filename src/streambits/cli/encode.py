@@ -1,11 +1,12 @@
 """`streambits encode`: codes by a model, to standard output or to a folder, where it resumes."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streambits.cli.options import MODEL_HELP, JobOptions, Shown, Sources, To
+from streambits.cli.options import MODEL_HELP, JobOptions, Shown, Sources, To, option
 from streambits.cli.output import report_end, run_and_report, watching
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
@@ -16,6 +17,15 @@ from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Encoding, EncodingByEpoch
 
 
+@dataclass(frozen=True)
+class PrintOptions:
+    """Of codes on standard output."""
+
+    every_epoch: bool = option(False, "On stdout: a code for every epoch of the job.")
+    bit_strings: bool = option(False, "On stdout: bits as a string of 0 and 1.")
+    rejects: str | None = option(None, "On stdout: file for bad rows of --skip-bad.")
+
+
 def encode_command(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     sources: Sources,
@@ -24,15 +34,7 @@ def encode_command(
         str, typer.Option(help="Folder, where it resumes; - for JSON lines on stdout.")
     ] = "-",
     to: To = None,
-    every_epoch: Annotated[
-        bool, typer.Option("--every-epoch", help="On stdout: a code for every epoch of the job.")
-    ] = False,
-    bit_strings: Annotated[
-        bool, typer.Option("--bit-strings", help="On stdout: bits as a string of 0 and 1.")
-    ] = False,
-    rejects: Annotated[
-        Path | None, typer.Option(help="On stdout: file for bad rows of --skip-bad.")
-    ] = None,
+    printed: Annotated[PrintOptions, Shown("every_epoch bit_strings rejects")],
     options: Annotated[JobOptions, Shown("columns ids keep follow skip_bad json")],
 ) -> None:
     """Give rows their codes by a model that was learned before, which stays as it is.
@@ -42,10 +44,11 @@ def encode_command(
 
     Example: cat rows.csv | streambits encode model.safetensors -
     """
-    stdout = out == "-"
+    stdout, every_epoch = out == "-", printed.every_epoch
+    rejects = None if printed.rejects is None else Path(printed.rejects)
     if stdout and (to or options.json or options.keep):
         raise typer.BadParameter("--to, --keep and --json need a folder: name one with --out")
-    if not stdout and (every_epoch or bit_strings):
+    if not stdout and (every_epoch or printed.bit_strings):
         raise typer.BadParameter("--every-epoch and --bit-strings go without --out")
     if every_epoch and options.device:
         raise typer.BadParameter("--every-epoch goes without the setting device")
@@ -63,7 +66,7 @@ def encode_command(
     if stdout:
         if every_epoch and isinstance(found.coders, CoderSet):
             work = EncodingByEpoch(found.coders, str(model))
-        _to_stdout(sources, work, StandardOutput(as_bits=bit_strings), rejects, options)
+        _to_stdout(sources, work, StandardOutput(as_bits=printed.bit_strings), rejects, options)
         return
     plan = JobPlan(
         verb="encode",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,53 +12,41 @@ from rich.table import Table
 import streambits
 from streambits._files import check_writable
 from streambits.cli import output
-from streambits.cli.options import (
-    MODEL_HELP,
-    AsJson,
-    Columns,
-    Format,
-    Ids,
-    Rows,
-    Seed,
-    column_names,
-)
+from streambits.cli.options import HELP, MODEL_HELP, ROWS_SHOWN, RowOptions, Rows, Shown, option
 from streambits.evaluation.evaluate import BYTES, LENGTHS, QUERIES, ROWS, evaluate
+from streambits.evaluation.plot import check_plot, write_plot
 from streambits.evaluation.result import KIND_NAMES, Evaluation, bytes_rows, headings, table_rows
-from streambits.io.rows import open_source
 from streambits.jobs.models import open_model
 
 
-def _numbers(text: str) -> str:
-    if text and not all(part.strip().isdecimal() for part in text.split(",")):
-        raise typer.BadParameter(f"{text!r} is not numbers with commas between, as 32,64,128")
-    return text
+def _numbers(name: str, text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"--{name} is {text!r}: write numbers with commas, as 32,64,128")
+    return [int(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """What is compared, and on how much."""
+
+    queries: str | None = option(None, "Rows to search for. Default: 1,000 held-out rows.")
+    k: int = option(10, "Nearest rows to find.", least=1)
+    lengths: str = option(",".join(map(str, LENGTHS)), "Numbers of bits to compare; empty: none.")
+    bytes: str = option(",".join(map(str, BYTES)), "Bytes per row to compare; empty: none.")
+    target: float = option(0.95, "Recall to aim at.", least=0.01, most=1)
+    sample: int = option(ROWS, "Rows to use at most.", least=2)
+    seed: int = option(0, "Random seed.", least=0)
+    plot: str | None = option(None, "Picture to write: .png, .svg or .pdf (extra plot).")
+    json: bool = option(False, HELP["json"])
 
 
 def evaluate_command(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     rows: Rows,
     *,
-    queries: Annotated[
-        str | None, typer.Option(help="Rows to search for. Default: 1,000 held-out rows.")
-    ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Nearest rows to find.")] = 10,
-    lengths: Annotated[
-        str, typer.Option(callback=_numbers, help="Numbers of bits to compare; empty: none.")
-    ] = ",".join(map(str, LENGTHS)),
-    n_bytes: Annotated[
-        str,
-        typer.Option("--bytes", callback=_numbers, help="Bytes per row to compare; empty: none."),
-    ] = ",".join(map(str, BYTES)),
-    target: Annotated[float, typer.Option(min=0.01, max=1, help="Recall to aim at.")] = 0.95,
-    sample: Annotated[int, typer.Option(min=2, help="Rows to use at most.")] = ROWS,
-    seed: Seed = 0,
-    columns: Columns = None,
-    ids: Ids = None,
-    format: Format = None,  # noqa: A002 - what users call it
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf (extra plot).")
-    ] = None,
-    as_json: AsJson = False,
+    options: Annotated[EvaluateOptions, Shown("queries k lengths bytes target sample plot json")],
+    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
 ) -> None:
     """Measure how well a model's codes find the true nearest neighbours among your rows.
 
@@ -67,42 +56,36 @@ def evaluate_command(
     Example: streambits evaluate job/ vectors.parquet --plot recall.png
     """
     console = output.stderr()
+    lengths, sizes = _numbers("lengths", options.lengths), _numbers("bytes", options.bytes)
+    plot = None if options.plot is None else Path(options.plot)
     if plot is not None:
-        from streambits.evaluation.plot import check_plot  # noqa: PLC0415 - an extra
-
         check_plot(plot)
         check_writable(plot)
     found = open_model(model)
 
     def read(name: str) -> Any:
-        source = open_source(name, columns=column_names(columns), ids=ids, format=format)
-        drawn = output.draw(source, sample, seed)
+        drawn = output.draw(reading.open(name), options.sample, options.seed)
         found.check_rows(drawn.shape[1], name)
         return drawn
 
-    every, asked = read(rows), QUERIES if queries is None else read(queries)
-    compared, sizes = (
-        [int(part) for part in text.split(",") if part.strip()] for text in (lengths, n_bytes)
-    )
+    every, asked = read(rows), QUERIES if options.queries is None else read(options.queries)
     console.print("searching exactly, and by the codes of the model", soft_wrap=True)
     result = evaluate(
         found.learner() or found.content,  # a learner can be learned at other lengths
         every,
         queries=asked,
-        k=k,
-        lengths=compared,
+        k=options.k,
+        lengths=lengths,
         bytes=sizes,
-        target=target,
-        sample=sample,
-        seed=seed,
+        target=options.target,
+        sample=options.sample,
+        seed=options.seed,
         on_code=lambda size: console.print(f"learning codes of {size}"),
     )
     if plot is not None:
-        from streambits.evaluation.plot import write_plot  # noqa: PLC0415 - an extra
-
         write_plot(result, plot)
         console.print(f"plot: {plot}", soft_wrap=True, markup=False)
-    if as_json:
+    if options.json:
         typer.echo(json.dumps({"streambits": streambits.__version__, **result.as_dict()}))
         return
     for part in _shown(result):

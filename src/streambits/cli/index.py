@@ -1,13 +1,13 @@
 """`streambits index`: codes into one file that is searched without reading it all."""
 
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import AsJson
+from streambits.cli.options import HELP, Shown, option
 from streambits.io.codes import open_codes
 from streambits.io.codes.convert import ENDINGS, export
 from streambits.model.codes import MOST_BITS
@@ -15,12 +15,18 @@ from streambits.model.codes import MOST_BITS
 LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 
 
-class Strategy(StrEnum):
-    """How an index searches."""
+@dataclass(frozen=True)
+class IndexOptions:
+    """What codes are, where their file does not say it, and how an index searches."""
 
-    auto = "auto"
-    scan = "scan"
-    multi = "multi"
+    strategy: str | None = option(
+        None,
+        "How it searches: scan, multi (tables), or auto, the default.",
+        choices=("auto", "scan", "multi"),
+    )
+    bits: int | None = option(None, "Length of codes, if not recorded.", least=1, most=MOST_BITS)
+    epoch: int = option(0, "Epoch of codes, if not recorded.", least=0, most=LAST_EPOCH)
+    json: bool = option(False, HELP["json"])
 
 
 def _as_output(out: Path) -> Path:
@@ -46,18 +52,7 @@ def index_command(
             callback=_as_output,
         ),
     ] = Path("index.safetensors"),
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(help="How it searches: scan, multi (tables), or auto, the default."),
-    ] = None,
-    bits: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST_BITS, help="Length of codes, if not recorded."),
-    ] = None,
-    epoch: Annotated[
-        int, typer.Option(min=0, max=LAST_EPOCH, help="Epoch of codes, if not recorded.")
-    ] = 0,
-    as_json: AsJson = False,
+    options: Annotated[IndexOptions, Shown("strategy bits epoch json")],
 ) -> None:
     """Gather codes in an index file, or convert them.
 
@@ -66,8 +61,9 @@ def index_command(
     Example: streambits index job/ --out index.safetensors
     """
     with output.working(output.stderr(), f"gathering the codes of {codes}"):
-        index = open_codes(codes, bits=bits, epoch=epoch).index(strategy=strategy)
-        if index.strategy == Strategy.multi:
+        found = open_codes(codes, bits=options.bits, epoch=options.epoch)
+        index = found.index(strategy=options.strategy)
+        if index.strategy == "multi":
             index.build()
         export(index, out)
     facts = {
@@ -78,4 +74,4 @@ def index_command(
         "bytes": out.stat().st_size,
     }
     text = f"{out}: {len(index):,} codes of {index.bits} bits, {facts['bytes']:,} bytes"
-    output.result(facts, text, as_json)
+    output.result(facts, text, options.json)

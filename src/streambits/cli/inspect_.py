@@ -36,9 +36,8 @@ def inspect_command(
 ) -> None:
     """Show what a model, an index, codes or a job's folder hold.
 
-    The certificate bounds the error of the sketch; the plot shows the energies of its directions;
-    bits changed is the share that the next coder changes; balance is 0 where every bit is as often
-    0 as 1.
+    The certificate bounds the error of the sketch; bits changed is the share that the next coder
+    changes; balance is 0 where every bit is as often 0 as 1.
 
     Example: streambits inspect job/
     """
@@ -58,9 +57,6 @@ def _parts(title: str, facts: Facts) -> Iterator[Any]:
     if facts["kind"] != "job":
         kind = facts["kind"]
         yield _table(title if title == kind else f"{title}: {kind}", facts)
-    if facts.get("spectrum"):
-        yield "\nspectrum of the sketch"
-        yield "\n".join(output.energy_plot(facts["spectrum"], facts["bits"])) + "\n"
     for name, caption in (("drift", "drift, the last measurements"), ("each", "codes by epoch")):
         if facts.get(name):
             yield _listed(caption, facts[name])

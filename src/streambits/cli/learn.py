@@ -28,8 +28,8 @@ def learn_command(
 ) -> None:
     """Learn a model from a stream; `encode` then makes codes.
 
-    Rows, model and rejects.jsonl in OUT are committed together. After a crash or a signal the same
-    command goes on, and the end is the same to the byte. It also reads files that were added.
+    Model and rejects.jsonl in OUT are committed together. After a crash or a signal the same
+    command goes on, and the model in the end is the same. It also reads files that were added.
 
     Example: streambits learn vectors/*.parquet --bits 64 --out model/
     """

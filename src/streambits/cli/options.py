@@ -38,7 +38,6 @@ To = Annotated[
 Model = Annotated[
     Path | None, typer.Option(help="The model. Default: the one recorded with the codes.")
 ]
-Seed = Annotated[int, typer.Option(min=0, hidden=True, help="Random seed.")]
 From = Annotated[
     Path | None, typer.Option("--from", help="Learner or job to go on from, with its settings.")
 ]
@@ -128,9 +127,23 @@ class JobOptions:
 
 
 HELP = {one.name: one.metadata["help"] for one in fields(JobOptions)}
-Columns = Annotated[str | None, typer.Option(help=HELP["columns"])]
-Ids = Annotated[str | None, typer.Option(help=HELP["ids"])]
-Format = Annotated[str | None, typer.Option(hidden=True, help=HELP["format"])]
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How a verb that is no job reads rows."""
+
+    columns: str | None = option(None, HELP["columns"])
+    ids: str | None = option(None, HELP["ids"])
+    format: str | None = option(None, HELP["format"])
+
+    def open(self, name: str) -> Source:
+        """Open a source of rows."""
+        columns = column_names(self.columns)
+        return open_source(name, columns=columns, ids=self.ids, format=self.format)
+
+
+ROWS_SHOWN = "columns ids"
 
 
 def given_settings(context: typer.Context) -> list[str]:
@@ -219,7 +232,7 @@ def _word_or_number(words: tuple[str, ...], least: int | None) -> Callable[[Any]
         if text is None or text in words:
             return text
         if not text.isdecimal() or (least is not None and int(text) < least):
-            raise typer.BadParameter(f"{text!r} is not {', '.join(words)} or a number of rows")
+            raise typer.BadParameter(f"{text!r} is not {', '.join(words)} or a number")
         return int(text)
 
     return read

@@ -1,22 +1,19 @@
-"""What a person sees: progress on stderr, the end of a job, and a small plot.
+"""What a person sees: progress on stderr, and the end of a job.
 
 Progress is live in a terminal, and plain lines elsewhere.
 """
 
 import json
 import logging
-import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
 import streambits
 from streambits.cli.options import JobOptions
@@ -29,8 +26,6 @@ from streambits.jobs.reader import sample_source
 from streambits.model.batches import Reject
 
 LINE_SECONDS = 5.0  # between two lines of a job
-BLOCKS = " ▁▂▃▄▅▆▇█"
-ROUNDING = 1e-12  # of the largest: energies below are zero
 H = TypeVar("H", bound=logging.Handler)
 logger = logging.getLogger("streambits")
 VISIBLE = (
@@ -141,7 +136,7 @@ def job_progress() -> Iterator[Watcher]:
     console = stderr()
     if console.is_interactive:
         with Live(console=console, transient=True) as live:
-            yield lambda _, progress: live.update(_picture(progress))
+            yield lambda _, progress: live.update(progress_line(progress))
         return
     last = -LINE_SECONDS
 
@@ -174,15 +169,6 @@ def progress_line(progress: Progress) -> str:
     return ", ".join(filter(None, words))
 
 
-def _picture(progress: Progress) -> Table:
-    lines = Table.grid(expand=True)
-    if progress.total:
-        done = min(progress.rows + progress.rejects, progress.total)
-        lines.add_row(ProgressBar(total=progress.total, completed=done))
-    lines.add_row(progress_line(progress))
-    return lines
-
-
 def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects: str) -> None:
     """How a job ended: an object on stdout if asked, and a line or two on stderr."""
     if options.json:
@@ -208,43 +194,8 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
 
 
 def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
-    names = ("rows", "bytes", "rejects", "removed", "waiting", "out_of_reach", "epoch")
+    names = ("bytes", "rejects", "removed", "waiting", "out_of_reach", "epoch")
     facts: dict[str, Any] = {"streambits": streambits.__version__, "verb": verb, "out": out}
+    facts |= {"rows": end.rows, "new_rows": end.fresh, "seconds": round(end.seconds, 3)}
     facts |= {name: getattr(end, name) for name in (*names, "certificate", "stopped")}
-    facts |= {"new_rows": end.fresh, "seconds": round(end.seconds, 3)}
     return dict(finite(facts | {"rows_per_second": round(end.rate, 1)}))
-
-
-# A plot
-
-
-def energy_plot(
-    energies: Sequence[float], bits: int, *, width: int = 60, height: int = 5
-) -> list[str]:
-    r"""Energies on a scale of powers of ten, the strongest first, and where the bits end.
-
-    >>> print("\n".join(energy_plot([1.0, 0.1, 0.01, 0.001], 2, height=2)))
-        1 |█▃
-          |██▆▁
-    0.001 +-^--
-            2 bits of 4 directions
-    """
-    shown = [value for value in energies[: 2 * bits] if value > ROUNDING * energies[0]]
-    if not shown:
-        return []
-    step = -(-len(shown) // width)
-    levels = [math.log10(value) for value in shown[::step]]
-    low, high = min(levels), max(levels)
-    tall = [1 + (8 * height - 1) * (v - low) / ((high - low) or 1) for v in levels]
-    labels = [f"{10**high:.3g}", *[""] * (height - 1), f"{10**low:.3g}"]
-    wide = max(map(len, labels))
-    lines = []
-    for row in range(height):
-        floor = 8 * (height - 1 - row)
-        bars = "".join(BLOCKS[min(8, max(0, round(value - floor)))] for value in tall)
-        lines.append(f"{labels[row]:>{wide}} |{bars.rstrip()}")
-    place = min((bits - 1) // step, len(levels) - 1)
-    axis = "-" * place + "^" + "-" * (len(levels) - place - 1)
-    lines.append(f"{labels[-1]:>{wide}} +{axis}")
-    lines.append(f"{'':{wide}}  {'':{place}}{bits} bits of {len(energies)} directions")
-    return lines

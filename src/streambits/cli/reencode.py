@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import AsJson, Columns, Format, Ids, Model, column_names
+from streambits.cli.options import ROWS_SHOWN, AsJson, Model, RowOptions, Shown
 from streambits.errors import StorageError
 from streambits.io.codes import open_codes
 from streambits.io.codes.convert import ENDINGS, export
-from streambits.io.rows import open_source
 from streambits.jobs.models import open_model_of
 from streambits.jobs.reencode import reencode_index, write_reencoded
 from streambits.storage import save
@@ -31,10 +30,8 @@ def reencode_command(
     model_out: Annotated[
         Path | None, typer.Option(help="File for the renewed model, if OUT is a file.")
     ] = None,
-    columns: Columns = None,
-    ids: Ids = None,
-    format: Format = None,  # noqa: A002 - what users call it
     as_json: AsJson = False,
+    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
 ) -> None:
     """Encode all rows by the newest coder, and write their codes to a new place.
 
@@ -49,7 +46,7 @@ def reencode_command(
     if whole and out.exists():
         raise StorageError(f"{out} exists: name a folder that does not")
     console = output.stderr()
-    rows = open_source(source, columns=column_names(columns), ids=ids, format=format)
+    rows = reading.open(source)
     found = open_model_of(where, model)
     with output.working(console, f"opening {where} and {found.path}"):
         index = open_codes(where).index()

@@ -4,17 +4,17 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
 from streambits._arrays import Ids, as_ids
-from streambits.cli import options, output
-from streambits.cli.options import Format, column_names
+from streambits.cli import output
+from streambits.cli.options import HELP, ROWS_SHOWN, Model, RowOptions, Shown, option
 from streambits.epochs.coder_set import AUTO, CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.npy import load_array
@@ -29,29 +29,46 @@ from streambits.jobs.search import (
     rows_by_id,
 )
 from streambits.model.batches import RowBatch
+from streambits.model.metric import COSINE, EUCLIDEAN, INNER
 
 
-class Reach(StrEnum):
-    """What to do with queries out of reach."""
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is searched, and how answers are ranked."""
 
-    refuse = "refuse"
-    accept = "accept"
+    candidates: str | int | None = option(
+        None,
+        "Codes per epoch to rank by what they decode to, or all. Default: 300 or more.",
+        words=("all",),
+        least=1,
+    )
+    metric: str | None = option(
+        None, "How to rank. Default: as the model was learned.", choices=(EUCLIDEAN, INNER, COSINE)
+    )
+    rerank: str | None = option(None, "The encoded rows: 10 k answers are ranked by them.")
+    exact: str | None = option(None, "The encoded rows: answers are proven (certified models).")
+    radius: int | None = option(None, "Find all codes within so many bits instead.", least=0)
+    allow: str | None = option(None, "Ids to choose from: 1,2,3, or a file of them.")
+    real: bool | None = option(
+        None, "Whether to rank by real values of queries. Default: yes, but for tables."
+    )
+    rerank_ids: str | None = option(None, "Id column of the encoded rows.")
+    out_of_reach: str = option(
+        "refuse",
+        "If over half of the queries are out of reach: refuse, or accept.",
+        choices=("refuse", "accept"),
+    )
+    json: bool = option(False, HELP["json"])
 
-
-class Metric(StrEnum):
-    """How decoded rows are compared."""
-
-    euclidean = "euclidean"
-    inner = "inner"
-    cosine = "cosine"
-
-
-def _candidates(text: str | None) -> str | int | None:
-    if text is None or text == "all":
-        return text
-    if not text.isdecimal() or not int(text):
-        raise typer.BadParameter(f"{text!r} is not all, or a number of codes")
-    return int(text)
+    def __post_init__(self) -> None:
+        if self.radius is not None and (
+            self.real or self.rerank or self.allow or self.exact or self.candidates
+        ):
+            raise typer.BadParameter(
+                "--radius goes without --rerank, --exact, --candidates, --allow and real"
+            )
+        if self.exact is not None and self.rerank is not None:
+            raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
 
 
 def search_command(
@@ -61,51 +78,9 @@ def search_command(
     *,
     query: Annotated[str, typer.Option(help="Rows to search for: file, folder, or -.")],
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Answers per query.")] = 10,
-    model: options.Model = None,
-    candidates: Annotated[
-        str | None,
-        typer.Option(
-            callback=_candidates,
-            help="Codes per epoch to rank by what they decode to, or all. Default: 300 or more.",
-        ),
-    ] = None,
-    metric: Annotated[
-        Metric | None, typer.Option(help="How to rank. Default: as the model was learned.")
-    ] = None,
-    rerank: Annotated[
-        str | None, typer.Option(help="The encoded rows: 10 k answers are ranked by them.")
-    ] = None,
-    exact: Annotated[
-        str | None,
-        typer.Option(help="The encoded rows: answers are proven (certified models)."),
-    ] = None,
-    radius: Annotated[
-        int | None, typer.Option(min=0, help="Find all codes within so many bits instead.")
-    ] = None,
-    allow: Annotated[
-        str | None, typer.Option(help="Ids to choose from: 1,2,3, or a file of them.")
-    ] = None,
-    columns: options.Columns = None,
-    ids: options.Ids = None,
-    real: Annotated[
-        bool | None,
-        typer.Option(
-            "--real/--no-real",
-            hidden=True,
-            help="Whether to rank by real values of queries. Default: yes, but for tables.",
-        ),
-    ] = None,
-    rerank_ids: Annotated[
-        str | None, typer.Option(hidden=True, help="Id column of the encoded rows.")
-    ] = None,
-    out_of_reach: Annotated[
-        Reach,
-        typer.Option(
-            hidden=True, help="If over half of the queries are out of reach: refuse, or accept."
-        ),
-    ] = Reach.refuse,
-    format: Format = None,  # noqa: A002 - what users call it
-    as_json: options.AsJson = False,
+    model: Model = None,
+    options: Annotated[SearchOptions, Shown("candidates metric rerank exact radius allow json")],
+    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
 ) -> None:
     """Find the nearest codes of each query, in all epochs.
 
@@ -114,30 +89,24 @@ def search_command(
 
     Example: streambits search job/ --query queries.npy -k 10
     """
-    if radius is not None and (real or rerank or allow or exact or candidates):
-        raise typer.BadParameter(
-            "--radius goes without --rerank, --exact, --candidates, --allow and the setting real"
-        )
-    if exact is not None and rerank is not None:
-        raise typer.BadParameter("--exact proves what --rerank only improves: choose one")
-    console = output.stderr()
-    source = open_source(query, columns=column_names(columns), ids=ids, format=format)
-    rows = None if rerank is None else open_source(rerank, ids=rerank_ids)
+    console, source = output.stderr(), reading.open(query)
+    rows = None if options.rerank is None else open_source(options.rerank, ids=options.rerank_ids)
     with output.working(console, f"opening {where}"):
-        only = None if allow is None else read_ids(allow)
+        only = None if options.allow is None else read_ids(options.allow)
         searcher = open_searcher(where, model)
     _warn_of_retired(searcher)
     console.print(f"searching {searcher}", soft_wrap=True)
-    how = {"real": AUTO if real is None else real, "allow": only, "name": source.name}
-    batches, by = _usable(source), None if metric is None else metric.value
+    real = AUTO if options.real is None else options.real
+    how: dict[str, Any] = {"real": real, "allow": only, "name": source.name}
+    batches, by = _usable(source), options.metric
     if rows is None:
-        proof = None if exact is None else rows_by_id(open_source(exact, ids=rerank_ids))
-        ranking = Ranking(candidates, by, proof)
-        how |= {"refuse": out_of_reach is Reach.refuse}
-        answers = searcher.answers(batches, k, radius=radius, ranking=ranking, **how)  # type: ignore[arg-type]
+        proof = options.exact and rows_by_id(open_source(options.exact, ids=options.rerank_ids))
+        ranking = Ranking(options.candidates, by, proof or None)
+        how |= {"refuse": options.out_of_reach == "refuse", "ranking": ranking}
+        answers = searcher.answers(batches, k, radius=options.radius, **how)
     else:
-        answers = searcher.reranked(batches, rows, k, metric=by, **how)  # type: ignore[arg-type]
-    show(answers, as_json)
+        answers = searcher.reranked(batches, rows, k, metric=by, **how)
+    show(answers, options.json)
 
 
 def _warn_of_retired(searcher: Searcher | WaitingRows) -> None:

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,60 +13,47 @@ from rich.table import Table
 from streambits._digests import seal_text
 from streambits._files import replacing
 from streambits.cli import output
-from streambits.cli.options import AsJson, Columns, Format, Ids, Rows, Seed, column_names
+from streambits.cli.options import ROWS_SHOWN, AsJson, RowOptions, Rows, Shown, option
 from streambits.errors import StorageError
-from streambits.io.rows import open_source
 from streambits.methods.settings import Settings
 from streambits.model.codes import MOST_BITS
 from streambits.model.quantiser import MOST_BYTES
-from streambits.tune import ANSWERS, CANDIDATES, Tuned, code_size, tune
+from streambits.tune import ANSWERS, CANDIDATES, TARGETS, Tuned, code_size, tune
 
 TABLE_TRIALS = 10
 LEARN_FLAGS = ("columns", "ids", "bits", "method", "refine", "metric")  # the others: --set
 
 
-class Target(StrEnum):
-    """What is wanted."""
+@dataclass(frozen=True)
+class TuneOptions:
+    """What is tried, on what, and for how long."""
 
-    map = "map"
-    recall = "recall"
+    bits: int | None = option(
+        None, "Length of codes of sign bits. Default: 64.", least=1, most=MOST_BITS
+    )
+    bytes: int | None = option(
+        None, "Instead: bytes of sign bits and refinement.", least=2, most=MOST_BYTES
+    )
+    target: str | None = option(
+        None, "Score: map (default with --bits), or recall (with --bytes).", choices=TARGETS
+    )
+    scan: bool = option(False, "With --bytes: allow codes without sign bits.")
+    candidates: int = option(CANDIDATES, "With --bytes: candidates at most.", least=ANSWERS)
+    seconds: float = option(60.0, "Seconds to try settings.", least=0.1)
+    n_landmarks: int = option(500, "Landmarks at most.", least=2)
+    seed: int = option(0, "Random seed.", least=0)
 
 
 def tune_command(
     rows: Rows,
     *,
-    bits: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST_BITS, help="Length of codes of sign bits. Default: 64."),
-    ] = None,
-    n_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--bytes", min=2, max=MOST_BYTES, help="Instead: bytes of sign bits and refinement."
-        ),
-    ] = None,
-    target: Annotated[
-        Target | None,
-        typer.Option(help="Score: map (default with --bits), or recall (with --bytes)."),
-    ] = None,
-    scan: Annotated[
-        bool, typer.Option("--scan", help="With --bytes: allow codes without sign bits.")
-    ] = False,
-    candidates: Annotated[
-        int,
-        typer.Option(min=ANSWERS, hidden=True, help="With --bytes: candidates at most."),
-    ] = CANDIDATES,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to try settings.")] = 60.0,
-    n_landmarks: Annotated[int, typer.Option(min=2, hidden=True, help="Landmarks at most.")] = 500,
+    options: Annotated[TuneOptions, Shown("bits bytes target scan seconds")],
     sample: Annotated[int, typer.Option(min=200, hidden=True, help="Rows to measure on.")] = 5000,
-    seed: Seed = 0,
-    columns: Columns = None,
-    ids: Ids = None,
-    format: Format = None,  # noqa: A002 - what users call it
     out: Annotated[
         Path | None, typer.Option(help="New TOML file of the choice, for --config of learn.")
     ] = None,
     as_json: AsJson = False,
+    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
@@ -78,22 +65,11 @@ def tune_command(
     console = output.stderr()
     if out is not None:
         check_new(out)
-    source = open_source(rows, columns=column_names(columns), ids=ids, format=format)
-    drawn = output.draw(source, sample, seed)
-    with output.working(console, f"trying settings, {seconds:g} s and a little more"):
-        tuned = tune(
-            drawn,
-            bits,
-            bytes=n_bytes,
-            target=None if target is None else target.value,
-            scan=scan,
-            candidates=candidates,
-            seconds=seconds,
-            n_landmarks=n_landmarks,
-            seed=seed,
-        )
+    drawn = output.draw(reading.open(rows), sample, options.seed)
+    with output.working(console, f"trying settings, {options.seconds:g} s and a little more"):
+        tuned = tune(drawn, **asdict(options))
     best = _settings(tuned.settings)
-    line = command_line(rows, {"columns": columns, "ids": ids}, {"format": format, **best})
+    line = command_line(rows, asdict(reading) | best)
     if as_json:
         facts = {"settings": best, "candidates": tuned.candidates, "command": line}
         typer.echo(json.dumps(facts | {"trials": _trials(tuned)}))
@@ -158,14 +134,14 @@ def toml(settings: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
 
 
-def command_line(rows: str, reading: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The line to type: the same rows, read as they were, and the settings.
+def command_line(rows: str, settings: Mapping[str, Any]) -> str:
+    """The line to type; settings: how rows were read, too.
 
-    >>> command_line("a b.csv", {"ids": "key", "columns": None}, {"bits": 8, "certified": True})
+    >>> command_line("a b.csv", {"ids": "key", "columns": None, "bits": 8, "certified": True})
     "streambits learn 'a b.csv' --ids key --bits 8 --set certified=true --out model/"
     """
     words = []
-    for name, value in {**reading, **settings}.items():
+    for name, value in settings.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if value is not None:
             words += [f"--{name}", text] if name in LEARN_FLAGS else ["--set", f"{name}={text}"]
