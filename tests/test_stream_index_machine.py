@@ -376,3 +376,15 @@ IndexMachine.TestCase.settings = hypothesis.settings(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 TestStreamIndex = IndexMachine.TestCase
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [10, 100])
+def test_recall_where_more_rows_came_than_a_sample_holds(k):
+    """Rows so wide that this takes few of them."""
+    rows = np.random.default_rng(0).standard_normal((1300, 8200), dtype=np.float32)
+    index = StreamIndex(method="ssbc", bits=6, n_landmarks=8, epochs="never")
+    index.add(rows)
+    found = index.recall(k, queries=50)
+    assert found.measured < found.rows == 1300
+    assert 0 <= found.low <= found.mean <= found.high < 0.5

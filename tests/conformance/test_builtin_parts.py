@@ -46,16 +46,6 @@ def test_sketch(name, kind):
     check_sketch(SKETCHES[name], KINDS[kind][:150])
 
 
-def test_sketch_of_a_single_column():
-    check_sketch(lambda: sb.sketches.Gram(1), ROWS[:50, :1])
-
-
-def test_sketch_of_affinities():
-    rows = sb.features.GaussianAffinity(ROWS[:40])(ROWS[:120])
-    check_sketch(lambda: sb.sketches.FrequentDirections(40, 16), rows)
-    check_sketch(lambda: sb.sketches.Gram(40), rows)
-
-
 def test_directions_stay_orthonormal_down_to_the_rank_tolerance():
     """A direction that counts towards the rank has length one, however weak it is."""
     left = np.linalg.qr(RNG.standard_normal((50, 20)))[0]

@@ -29,9 +29,3 @@ def test_centres_keep_library_and_precision():
     found = centres(strict.asarray(sample), 4)
     assert found.dtype == strict.float32
     assert np.array_equal(np.asarray(found), centres(sample, 4))
-
-
-def test_a_centre_that_loses_its_rows_stays_where_it_is():
-    sample = np.repeat([[5.0], [11.0]], 10, axis=0)
-    found = centres(sample, 6)
-    assert set(found.ravel().tolist()) == {5.0, 11.0}

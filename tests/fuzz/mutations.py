@@ -35,10 +35,6 @@ def cut(raw, rng):
     del raw[int(rng.integers(len(raw))) :]
 
 
-def cut_a_little(raw, rng):
-    del raw[-int(rng.integers(1, 1 + min(16, len(raw)))) :]
-
-
 def remove(raw, rng):
     start, end = _range(raw, rng)
     del raw[start:end]
@@ -47,10 +43,6 @@ def remove(raw, rng):
 def insert(raw, rng):
     place = int(rng.integers(len(raw) + 1))
     raw[place:place] = rng.bytes(int(rng.integers(1, 65)))
-
-
-def append(raw, rng):
-    raw.extend(rng.bytes(int(rng.integers(1, 65))))
 
 
 def repeat(raw, rng):
@@ -77,18 +69,6 @@ def change_digit(raw, rng):
     raw[place] = ord("0") + (raw[place] - ord("0") + int(rng.integers(1, 10))) % 10
 
 
-def repeat_line(raw, rng):
-    lines = bytes(raw).splitlines(keepends=True)
-    place = int(rng.integers(len(lines)))
-    raw[:] = b"".join([*lines[:place], lines[place], *lines[place:]])
-
-
-def remove_line(raw, rng):
-    lines = bytes(raw).splitlines(keepends=True)
-    del lines[int(rng.integers(len(lines)))]
-    raw[:] = b"".join(lines)
-
-
 def odd_value(raw, rng):
     """A value of a JSON text: the whole file, the head of safetensors or its manifest, a line."""
     for part in (_whole, _manifest, _head, _line)[int(rng.integers(2)) :]:
@@ -105,9 +85,8 @@ def empty(raw, rng):
 
 
 CONTENT = [
-    *(flip_bit, flip_bit, flip_bit, change_byte, change_bytes, zero, cut, cut_a_little, remove),
-    *(insert, append, repeat, swap, swap, change_digit, change_digit, repeat_line, remove_line),
-    *(odd_value, odd_value, odd_value, empty),
+    *(flip_bit, flip_bit, flip_bit, change_byte, change_bytes, zero, cut, remove, insert, repeat),
+    *(swap, swap, change_digit, change_digit, odd_value, odd_value, odd_value, empty),
 ]
 
 
@@ -121,11 +100,7 @@ def loop(path):
     path.symlink_to(path.name)
 
 
-def unreadable(path):
-    path.chmod(0)
-
-
-PLACES = [folder, loop, unreadable]
+PLACES = [folder, loop]
 RARE = 0.02  # of the mutations change what lies there, and not its content
 
 
@@ -137,7 +112,7 @@ def mutate(path, rng):
         return chosen.__name__
     times = path.stat()
     raw = bytearray(path.read_bytes())
-    chosen = CONTENT[int(rng.integers(len(CONTENT)))] if raw else append
+    chosen = CONTENT[int(rng.integers(len(CONTENT)))] if raw else insert
     chosen(raw, rng)
     path.write_bytes(raw)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

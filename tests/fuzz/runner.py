@@ -15,7 +15,6 @@ from fuzz import mutations, specimens
 
 SECONDS = 60  # for a mutation, and the right answers the first time
 MEMORY = 12 << 30  # bytes of addresses
-NOBODY = 65534
 REFUSED, SAME, WRONG = "refused", "no effect", "WRONG"
 
 
@@ -35,24 +34,23 @@ def build(root):
         return pool.apply(specimens.build, (Path(root),))
 
 
-def run(every, root, numbers, *, seed, workers=1, on_done=id):
-    """Mutation `n` is of specimen n modulo their number; each verdict is handed to `on_done`."""
+def run(every, root, numbers, *, seed, workers=1):
+    """Mutation `n` is of specimen n modulo their number."""
     lots = [list(numbers)[k::workers] for k in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
         tasks = [
-            pool.submit(_run, every, Path(root) / f"worker-{k}", lot, seed, on_done)
+            pool.submit(_run, every, Path(root) / f"worker-{k}", lot, seed)
             for k, lot in enumerate(lots)
         ]
         return sorted((v for task in tasks for v in task.result()), key=lambda v: v.number)
 
 
-def _run(every, folder, numbers, seed, on_done):
+def _run(every, folder, numbers, seed):
     found, worker = [], None
     try:
         for number in numbers:
             worker = worker if worker is not None and worker.alive else Worker(folder)
             found.append(worker.judge(every[number % len(every)], seed, number))
-            on_done(found[-1])
     finally:
         if worker is not None:
             worker.end()
@@ -114,8 +112,7 @@ def judge(specimen, seed, number, right):
     mutations.restore(here, specimen.folder)
     rng = np.random.default_rng([seed, number])
     done = mutations.mutate(here / specimen.file, rng)
-    user = _as_nobody(here) if done == "unreadable" else contextlib.nullcontext()
-    with contextlib.chdir(here), user:
+    with contextlib.chdir(here):
         found = specimen.answers()
     verdict, told = SAME, ""
     for question, answer in found.items():
@@ -125,19 +122,3 @@ def judge(specimen, seed, number, right):
             return Verdict(specimen.kind, number, done, WRONG, f"{question}: {answer[:300]}")
         verdict, told = REFUSED, answer
     return Verdict(specimen.kind, number, done, verdict, told)
-
-
-@contextlib.contextmanager
-def _as_nobody(folder):
-    """Who may do everything reads everything: be somebody else for a while."""
-    if os.geteuid() != 0:
-        yield
-        return
-    for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink() and path.stat().st_mode & 0o700:
-            path.chmod(0o777)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ from typer.main import get_command
 import streambits as sb
 import streambits.jobs.job
 import streambits.jobs.reader
-from paper import runs
-from paper.measure import Cell
 from streambits.cli import app as cli
 from streambits.cli import config, tune
 from streambits.errors import StreambitsError
@@ -31,28 +28,20 @@ from streambits.io.codes.parquet import read_codes, write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
-JOB = [
-    "--bits",
-    str(BITS),
-    "--set",
-    "n_landmarks=30",
-    "--set",
-    "commit_rows=100",
-    "--set",
-    "quiet=true",
-]
+QUICK = ("--set", "commit_rows=100", "--set", "quiet=true")
+JOB = ("--bits", str(BITS), "--set", "n_landmarks=30", *QUICK)
 ONLINE = ["bad.csv", "--ids", "id", "--skip-bad"]
 
 
 class Specimen(NamedTuple):
-    """kind: a line of the table; folder: with all that belongs to it; file: the one to damage;
-    asked: names of questions in QUESTIONS.
+    """kind: what it is; folder: with all that belongs to it; file: the one to damage; asked:
+    questions, functions of its path and its name.
     """
 
     kind: str
     folder: Path
     file: str
-    asked: tuple[str, ...]
+    asked: tuple[Callable[[Path, str], str], ...]
 
     @property
     def whole(self):
@@ -61,10 +50,10 @@ class Specimen(NamedTuple):
 
     def answers(self):
         """What the questions give, each a text; the working folder is a copy of `folder`."""
-        return {name: _answer(QUESTIONS[name], self.file) for name in self.asked}
+        return {question.__name__: _answer(question, self.file) for question in self.asked}
 
 
-def _answer(question: Callable[[Path, str], str], file):
+def _answer(question, file):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ResourceWarning)
@@ -221,12 +210,6 @@ def settings_read(path, _):
         raise StreambitsError(str(error)) from error
 
 
-def results_read(path, _):
-    cell = Cell("mnist", "ssbc", BITS)
-    [found] = runs.results([cell], path.parent)
-    return json.dumps([found.figures, dict(found.made_with)])
-
-
 # Faults, which tests of the fuzzer itself ask for.
 
 
@@ -234,32 +217,16 @@ def answers_otherwise(path, _):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def raises_otherwise(path, _):
-    return "whole" if _is_whole(path) else {}["damaged"]
-
-
 def dies(path, _):
     return "whole" if _is_whole(path) else os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def hangs(path, _):
-    return "whole" if _is_whole(path) else time.sleep(1000)
 
 
 def _is_whole(path):
     return path.read_bytes() == WHOLE
 
 
-ASKED = (
-    *(codes_by_learner, merged, codes_by_coder, found_by_coders, found_in_index, changed_index),
-    *(contents_of_codes, contents_of_parquet, contents_of_faiss, inspected, inspected_file),
-    *(contents_of_refined, contents_of_product_codes),
-    *(job_inspected, job_searched, codes_of_job, resumed, settings_read, results_read),
-    *(answers_otherwise, raises_otherwise, dies, hangs),
-)
 WHOLE = bytes(range(250)) * 4
-OF_JOBS = {"job_inspected", "job_searched", "codes_of_job", "resumed"}
-QUESTIONS = {function.__name__: function for function in ASKED}
+OF_JOBS = {job_inspected, job_searched, codes_of_job, resumed}
 
 
 def _text(codes):
@@ -304,7 +271,7 @@ def learners(root):
             learner.learn(part)
             learner.coder()
             sb.save(learner, folder / f"{file}.safetensors")
-        asked = ("codes_by_learner", "merged", "inspected_file")
+        asked = (codes_by_learner, merged, inspected_file)
         yield Specimen("learner", folder, "model.safetensors", asked)
 
 
@@ -322,9 +289,9 @@ def coders(root):
     sb.save(learner.coder(), folder / "coder.safetensors")
     sb.save(kept, folder / "coders.safetensors")
     sb.save(index, folder / "codes.index")
-    asked = ("codes_by_coder", "inspected_file")
+    asked = (codes_by_coder, inspected_file)
     yield Specimen("coder", folder, "coder.safetensors", asked)
-    asked = ("found_by_coders", "inspected_file")
+    asked = (found_by_coders, inspected_file)
     yield Specimen("coders", folder, "coders.safetensors", asked)
 
 
@@ -344,7 +311,7 @@ def indexes(root):
 
 def _index(folder, index, kind):
     sb.save(index, folder / "codes.index")
-    asked = ("found_in_index", "changed_index", "inspected_file")
+    asked = (found_in_index, changed_index, inspected_file)
     return Specimen(kind, folder, "codes.index", asked)
 
 
@@ -353,17 +320,17 @@ def codes(root):
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
     export(index, folder / "codes.parquet")
-    asked = ("contents_of_parquet", "contents_of_codes", "inspected_file")
+    asked = (contents_of_parquet, contents_of_codes, inspected_file)
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
     for part, (ids, some) in enumerate(index.items(100)):
         write_codes(
             [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )
-    asked = ("contents_of_parquet", "contents_of_codes", "inspected")
+    asked = (contents_of_parquet, contents_of_codes, inspected)
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
     faiss.write_faiss(index, folder / "codes.faiss")
-    asked = ("contents_of_faiss", "contents_of_codes", "inspected_file")
+    asked = (contents_of_faiss, contents_of_codes, inspected_file)
     yield Specimen("FAISS", folder, "codes.faiss", asked)
 
 
@@ -376,49 +343,44 @@ def refined_codes(root):
     sink = open_sink(folder / "parts", BITS, refine=3)
     sink.write(rng.integers(0, 250, 300), codes)  # some ids come twice
     sink.close()
-    asked = ("contents_of_refined",)
+    asked = (contents_of_refined,)
     yield Specimen("refined codes, Parquet", folder, "parts/part-000000.parquet", asked)
     learner = sb.Learner(sb.features.Linear(rows()[0]), sb.sketches.Gram(COLUMNS), bits=0, refine=3)
     coder = learner.learn(rows()).coder()
     index = sb.HammingIndex(0, refine=3)
     index.add(coder.encode(rows(300)))
     faiss.write_faiss(index, folder / "codes.faiss", coder)
-    asked = ("contents_of_product_codes",)
+    asked = (contents_of_product_codes,)
     yield Specimen("product codes, FAISS", folder, "codes.faiss", asked)
 
 
 def unfinished_jobs(root):
     """Stopped after a commit; then any of their files is damaged."""
-    asked = ("job_inspected", "resumed")
+    asked = (job_inspected, resumed)
     folder = _sources(root, "unfinished-online")
     _job(folder, "online", *ONLINE, *JOB)
-    yield from _files(folder, "unfinished online", ("codes_of_job", *asked))
+    yield from _files(folder, "unfinished online", (codes_of_job, *asked))
     folder = _sources(root, "unfinished-learn")
     _job(folder, "learn", "rows.npy", *JOB)
     yield from _files(folder, "unfinished learn", asked)
     folder = _sources(root, "unfinished-encode")
-    _job(folder, "encode", "model.safetensors", "rows.npy", *JOB[4:])
-    yield from _files(folder, "unfinished encode", ("job_searched", *asked))
+    _job(folder, "encode", "model.safetensors", "rows.npy", *QUICK)
+    yield from _files(folder, "unfinished encode", (job_searched, *asked))
 
 
 def finished_jobs(root):
     """Ids came twice, so rows were dropped at the end; then any of the files is damaged."""
-    asked = ("job_inspected", "codes_of_job", "resumed")
+    asked = (job_inspected, codes_of_job, resumed)
     folder = _sources(root, "finished")
     _job(folder, "online", *ONLINE, *JOB, "--set", "epochs=512", stopped=False)
-    yield from _files(folder, "finished online, folder", ("job_searched", *asked))
+    yield from _files(folder, "finished online, folder", (job_searched, *asked))
 
 
 def others(root):
     folder = _folder(root, "others")
     told = {"method": "ssbc", "bits": 64, "n_landmarks": 500, "whitening": 0.5, "rotation": "itq"}
     tune.write(folder / "tuned.toml", told)
-    yield Specimen("settings of tune", folder, "tuned.toml", ("settings_read",))
-    cell = Cell("mnist", "ssbc", BITS)
-    figures = {"map": {"near": 0.25}, "recall": {"10": 0.5}, "curve": {"near": [0.1, 0.2, 0.3]}}
-    path = runs.file_of(folder, cell)
-    runs.write_result(path, {"cell": cell._asdict(), "figures": figures})
-    yield Specimen("result of evaluate", folder, path.name, ("results_read",))
+    yield Specimen("settings of tune", folder, "tuned.toml", (settings_read,))
 
 
 def _folder(root, name):

@@ -70,20 +70,12 @@ def test_compiled_code_is_kept_for_the_next_process(folder):
 
 
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda raw: raw[: len(raw) // 2],
-        lambda raw: (
-            raw[: len(raw) // 2] + bytes([raw[len(raw) // 2] ^ 1]) + raw[len(raw) // 2 + 1 :]
-        ),
-    ],
-    ids=["cut off", "one bit"],
-)
-def test_damaged_files_are_compiled_again_and_mended(folder, kind, damage):
+def test_damaged_files_are_compiled_again_and_mended(folder, kind):
     process(folder).outer(20)
     for path in files(folder, kind):
-        path.write_bytes(damage(path.read_bytes()))
+        raw = bytearray(path.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        path.write_bytes(raw)
     damaged = process(folder)
     assert damaged.outer(20) == 42
     assert hits(damaged.outer) == 0

@@ -32,8 +32,3 @@ def test_bets_are_those_of_the_definition():
     first = bet_on_means(values[:7], 0, held, PLAN)
     rest = bet_on_means(values[7:], 7, held, PLAN)
     np.testing.assert_allclose([*first, *rest], plainly(values.astype(np.float64)), rtol=1e-4)
-
-
-def test_equal_rows_make_no_bets():
-    held = Held(np.zeros((3, 2)), np.zeros((2, 40), np.float32), np.zeros(4))
-    assert not bet_on_means(np.zeros((12, 2, 20), np.float32), 0, held, PLAN).any()

@@ -118,9 +118,3 @@ def test_what_was_measured_can_be_built(rows, bits, seed):
     if choice.linear is not None:
         assert linear(rows, bits).learn(rows).coder().bits == bits
         assert ssbc(rows, bits).learn(rows).coder().bits == bits
-
-
-def test_more_bits_than_columns_need_a_kernel():
-    choice = choose_features(decaying(2000, columns=20), 21)
-    assert choice.method == "ssbc"
-    assert "20 bits" in choice.reason

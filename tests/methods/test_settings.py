@@ -89,17 +89,6 @@ def test_the_defaults_of_every_method_are_filled_in(method, rows, fingerprint):
     assert fingerprint(first) == fingerprint(second)
 
 
-def test_what_is_chosen_makes_the_same_settings():
-    settings = Settings(8, "linear", rotation="random", seed=3)
-    assert settings.differences() == {
-        "method": "linear",
-        "bits": 8,
-        "rotation": "random",
-        "seed": 3,
-    }
-    assert Settings(**settings.differences()) == settings
-
-
 def test_every_setting_of_a_method_is_declared_or_no_number():
     """Else jobs, the command line and the adapter do not have it."""
     special = {"seed", "reference", "paper"}

@@ -92,25 +92,6 @@ def test_several_are_two_of_three_and_superior_is_above_both_spectral_ones():
     assert verdicts(results, "superior accuracy")["ssbc"] == (PARTLY, "only against SH")
 
 
-def test_settings():
-    values = {
-        ("ssbc", "end"): 0.9,
-        ("ssbc", "online"): 0.89,
-        ("ssbc", "frozen"): 0.8,
-        ("ssbc-paper", "end"): 0.7,
-        ("ssbc-paper", "online"): 0.2,
-        ("ssbc-paper", "frozen"): 0.7,
-    }
-    results = [
-        result
-        for setting in ("end", "online", "frozen")
-        for result in grid(lambda c: values[c.method, c.setting], methods=SSBC, setting=setting)
-    ]
-    online, adapt = (verdicts(results, name) for name in ("online codes", "updates adapt"))
-    assert (online["ssbc"].word, online["ssbc-paper"].word) == (HOLDS, FAILS)
-    assert (adapt["ssbc"].word, adapt["ssbc-paper"].word) == (HOLDS, FAILS)
-
-
 def test_without_results_nothing_is_claimed():
     for finding in judged((*CLAIMS, *THEORY_CLAIMS), Evidence({})):
         assert finding.verdict.word == OPEN

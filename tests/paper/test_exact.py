@@ -41,17 +41,6 @@ def test_exact_d_takes_the_sign_of_u(points, u, literal):
     np.testing.assert_allclose(np.abs(values), np.abs(u), atol=1e-8)
 
 
-def test_exact_d_is_ssbc_with_every_point_a_landmark(points, literal):
-    """... and an exact sketch: the identity that makes Exact-D a row of the method table."""
-    features = sb.features.GaussianAffinity(points, 2.0)
-    sketch = sb.sketches.Gram(len(points), centred=False)
-    options = {"bits": BITS, "whitening": 0, "rotation": "none", "steady": False}
-    ssbc = sb.Learner(features, sketch, **options).learn(points)
-    exact = rivals.exact_d(points, BITS, bandwidth=2.0)
-    found, wanted = (one.coder().encode(points).unpack() for one in (ssbc, exact))
-    assert literal.equal_up_to_signs(found, wanted)
-
-
 def test_exact_d_is_the_printed_ssbc_when_the_sketch_loses_nothing(points, literal):
     """The same by Frequent Directions with l > n: ssbc(paper=True) on its own landmarks."""
     ssbc = sb.ssbc(points, BITS, bandwidth=2.0, epsilon=BITS / 120, paper=True)

@@ -36,16 +36,6 @@ def test_every_rival_ranks_far_better_than_chance(name, data):
     assert recall(distances, cdist(data[:50], data)) > 0.1  # chance is 20 / 1500
 
 
-def test_lsh_codes_are_the_signs_of_its_own_matrix(data):
-    rival = Rival("lsh", data[:600], 48)
-    matrix = faiss.vector_to_array(rival._index.rrot.A).reshape(48, 16)
-    values = data.astype(np.float64) @ matrix.T
-    edges = np.median(values[:600], axis=0)
-    clear = abs(values - edges) > 0.01
-    assert np.array_equal((values > edges)[clear], bits_of(rival.encode(data), 48)[clear])
-    assert clear.mean() > 0.98
-
-
 @pytest.mark.parametrize(("name", "bits"), [("pq", 32), ("pq", 24), ("opq", 32)])
 def test_pq_distances_are_those_to_its_own_reconstructions(name, bits, data):
     """Also where 16 columns are filled up to 18."""

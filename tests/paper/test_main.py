@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from paper import __main__ as command
-from paper import progress, runs
+from paper import runs
 from paper.measure import Cell
 
 ROOT = Path(__file__).parents[2]
@@ -148,19 +148,3 @@ def _same_surroundings(monkeypatch):
 
 
 # What remains
-
-
-def test_what_remains_is_told_with_what_runs(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    cells = [Cell("digits", "lsh", 8, seed) for seed in range(4)]
-    state = progress.Remaining(cells, done=6, workers=2)
-    assert (
-        str(state) == "6 of 10 cells, now digits, LSH, 8 bits, seed 0; digits, LSH, 8 bits, seed 1"
-    )
-    now[0] = 30.0
-    state.finish(cells[0])
-    assert str(state).startswith("7 of 10 cells, 90 s left, now digits, LSH, 8 bits, seed 1;")
-    for cell in cells:
-        state.finish(cell)
-    assert str(state) == "10 of 10 cells, 0 s left"

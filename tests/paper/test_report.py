@@ -156,12 +156,3 @@ def test_the_table_for_a_readme(written):
 
 
 # Real cells
-
-
-def test_other_numbers_of_queries_do_not_mix(tmp_path):
-    cell = Cell("digits", "lsh", 8)
-    runs.measure_and_save(cell, tmp_path, 10)
-    few, usual = Grid([cell], [], 10), Grid([cell], [])
-    assert runs.missing(few, tmp_path) == []
-    assert runs.missing(usual, tmp_path) == [cell]
-    assert list(runs.results([cell], tmp_path)) == []

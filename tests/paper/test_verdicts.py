@@ -4,7 +4,6 @@ import pytest
 
 from paper.summary import Estimate
 from paper.verdicts import (
-    HOLDS,
     PARTLY,
     Comparison,
     Verdict,
@@ -33,10 +32,6 @@ def one(lead, half=math.nan, **labels):
 )
 def test_an_interval_decides_or_the_sign_with_one_seed(lead, half, outcome):
     assert one(lead, half).outcome == outcome
-
-
-def test_ahead_everywhere_holds():
-    assert judge([one(0.1, 0.01, data="A"), one(0.2, 0.01, data="B")]) == Verdict(HOLDS)
 
 
 @pytest.mark.parametrize(("worse", "part"), [("A", "on B, C"), ("AB", "against LSH")])

@@ -11,6 +11,7 @@ from streambits import Codes, Learner
 from streambits.features import GaussianAffinity
 from streambits.sketches import Gram
 
+WITH_SIGNS = ["ssbc", "paper", "linear", "pcah", "itq"]
 splits = st.lists(st.integers(0, 5000), max_size=10).map(sorted)
 
 
@@ -71,12 +72,11 @@ def test_the_layout_in_memory_does_not_matter(*, layout, method, build, train, r
     assert other.coder().encode(layout(rows)) == plain.coder().encode(rows)
 
 
+@pytest.mark.parametrize("method", WITH_SIGNS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_within_rounding_of_a_threshold_have_one_code(
     *, method, dtype, build, mixture, edge_rows, parts
 ):
-    if method == "product":
-        pytest.skip("it has no thresholds; tests/model/test_refinement.py has rows between centres")
     coder = build(method, mixture(60, seed=1, dtype=dtype)).learn(mixture(3000, seed=2)).coder()
     edge = edge_rows(coder, mixture(600, seed=3, dtype=dtype))
     assert len(edge) > 100
@@ -87,12 +87,11 @@ def test_rows_within_rounding_of_a_threshold_have_one_code(
     assert coder.encode(edge[::-1]) == together[::-1]
 
 
+@pytest.mark.parametrize("method", WITH_SIGNS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_within_rounding_of_a_threshold_have_that_code_in_another_library(
     *, method, dtype, build, mixture, edge_rows
 ):
-    if method == "product":
-        pytest.skip("it has no thresholds, and works on the host")
     coder = build(method, mixture(60, seed=1, dtype=dtype)).coder()
     edge = edge_rows(coder, mixture(600, seed=3, dtype=dtype))
     there = coder.on(strict.zeros(1)).encode(strict.asarray(edge))

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.model.sampling import Reservoir
 
 RNG = np.random.default_rng(5)
 ROWS = RNG.standard_normal((400, 7)) * np.arange(1, 8) + np.arange(7)
@@ -65,17 +64,6 @@ def test_the_certificate_fades_with_the_rows_it_bounds():
 def test_a_half_life_below_one_row_is_refused(half):
     with pytest.raises(InputError, match="half_life"):
         sb.sketches.Gram(3, half_life=half)
-
-
-def test_a_recent_sample_prefers_recent_rows_by_the_half_life():
-    counts = np.zeros(4)
-    for seed in range(40):
-        sample = Reservoir(50, ROWS[:1], inputs=1, half_life=500, seed=seed)
-        for start in range(0, 2000, 125):
-            sample.update(np.arange(start, start + 125.0)[:, None])
-        counts += np.histogram(sample.rows, bins=4, range=(0, 2000))[0]
-    expected = 0.5 ** np.arange(3, -1, -1.0)
-    np.testing.assert_allclose(counts / counts.sum(), expected / expected.sum(), atol=0.04)
 
 
 @pytest.mark.parametrize("method", ["ssbc", "itq"])

@@ -217,8 +217,9 @@ class JobFolder:
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+            lock, self._lock = self._lock, None
+            with disk_errors(self.path):
+                lock.release()
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """From now on this is where the job is."""

@@ -240,20 +240,13 @@ def test_the_last_code_of_an_id_counts_whatever_its_epoch(tmp_path, pairs):
     assert pairs(stored.index().items()) == pairs(stored)
 
 
-def test_codes_of_a_job_are_in_its_folder_or_it_is_said_where(codes, tmp_path, codes_in):
+def test_places_without_codes_are_refused(codes, tmp_path):
     filled(tmp_path / "job" / "codes", codes)
-    assert (code_format(tmp_path / "job"), open_codes(tmp_path / "job").format) == (
-        "job",
-        "parquet",
-    )
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "job.json").write_text(json.dumps({"sink": "postgresql://host/x"}))
+    assert code_format(tmp_path / "job") == "job"
+    assert open_codes(tmp_path / "job").format == "parquet"
+    (tmp_path / "job.json").write_text(json.dumps({"sink": "postgresql://host/x"}))
     with pytest.raises(StorageError, match="without codes: they went to postgresql://host/x"):
-        open_codes(other)
-
-
-def test_places_without_codes_are_refused(tmp_path):
+        open_codes(tmp_path)
     with pytest.raises(InputError, match=r"postgresql://host/x is a URL, and codes are read"):
         open_codes("postgresql://me:secret@host/x")
     sb.save(sb.ssbc(np.eye(3), 2), tmp_path / "model")

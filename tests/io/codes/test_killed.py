@@ -1,4 +1,7 @@
-"""Sinks whose process is killed at random moments, and started again until it is done."""
+"""A table whose writer is killed at random moments, and started again until it is done.
+
+Parquet parts: `test_parquet_sink.py`, and jobs that are killed.
+"""
 
 import json
 import os
@@ -64,17 +67,6 @@ def killed(target, kept, options):
     for _ in range(KILLS):
         run(target, kept, options, rng.uniform(0, 0.2))
     assert not run(target, kept, options)
-
-
-@pytest.mark.slow
-def test_parts_hold_the_same(tmp_path, codes_in):
-    options = {"rows": 200, "refine": 3}
-    run(tmp_path / "alone", tmp_path / "kept", options)
-    killed(tmp_path / "killed", tmp_path / "kept2", options)
-    assert codes_in(tmp_path / "killed") == codes_in(tmp_path / "alone")
-    files = [sorted((tmp_path / name).glob("*.parquet")) for name in ("killed", "alone")]
-    for one, other in zip(*files, strict=True):
-        assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.slow

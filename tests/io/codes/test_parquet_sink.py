@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from pyarrow import parquet
 from streambits import Codes, _files
 from streambits._digests import seal
 from streambits.errors import ChangedError, InputError, StorageError
-from streambits.io.codes import open_sink
 from streambits.io.codes.parquet import ParquetSink, part_facts, read_codes
 from streambits.storage import _describe
 
@@ -303,12 +300,6 @@ def test_what_does_not_fit_is_refused(opened, codes, lengths):
         opened().resume(state)
 
 
-def test_trouble_with_the_disk_is_a_sentence(opened, codes, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match=r"file/there cannot be written: Not a directory"):
-        opened("file/there").write([1], codes[:1])
-
-
 def test_an_id_that_comes_again_in_the_next_epoch_is_read_while_the_sink_is_open(codes, opened):
     """Its first epoch has no other codes, which was an IndexError."""
     sink = opened()
@@ -330,41 +321,12 @@ def test_rows_that_were_dropped_while_they_were_read_are_noticed(opened, codes):
     assert part_facts(sink.path / "part-000000.parquet").settled
 
 
-WRITE = """
-import sys
-import numpy as np
-from streambits import Codes
-from streambits.io.codes import open_sink
-sink = open_sink(sys.argv[1], 20)
-sink.write(np.arange(3), Codes.from_bits(np.eye(3, 20, dtype=bool)))
-print("writes", flush=True)
-sys.stdin.read()
-sink.close()
-"""
-
-
-@pytest.mark.slow
-def test_one_process_writes_at_a_time(codes, tmp_path):
-    path = tmp_path / "sink"
-    (tmp_path / "link").symlink_to(path)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", WRITE, path], **pipes) as other:
-        assert other.stdout.readline() == b"writes\n"
-        for name in ("sink", "link"):
-            sink = open_sink(tmp_path / name, 20)
-            said = rf"another process \({other.pid}\) writes to .*{name}: wait .* another sink$"
-            with pytest.raises(StorageError, match=said):
-                sink.write([7], codes[:1])
-            with pytest.raises(InputError, match="is closed"):
-                sink.write([7], codes[:1])
-        other.stdin.close()
-        assert other.wait() == 0
-    assert not list(tmp_path.rglob("*.lock"))
-
-
-def test_a_lock_that_was_removed_ends_the_sink_at_its_commit(codes, opened):
+def test_one_sink_writes_at_a_time_and_ends_if_its_lock_was_removed(codes, opened):
     sink = fill(opened(), codes[:9])
     sink.commit()
+    said = r"this process \(\d+\) writes to .*sink: wait .* another sink$"
+    with pytest.raises(StorageError, match=said):
+        opened().write([77], codes[9:10])
     sink.write([77], codes[9:10])
     (sink.path / ".sink.lock").unlink()
     with pytest.raises(StorageError, match=r"\.sink\.lock, which kept others out, was removed"):

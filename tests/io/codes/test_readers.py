@@ -65,23 +65,3 @@ def test_polars_finds_what_the_index_finds(written):
         hits = index.search(query, K)
         assert found["id"].to_list() == hits.ids[0].tolist()
         assert found["distance"].to_list() == hits.distances[0].tolist()
-
-
-def test_both_read_refinements_byte_by_byte(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((900, 6)).astype(np.float32)
-    coder = sb.Settings(4, "linear", refine=3).learner([rows]).learn(rows).coder()
-    codes, ids = coder.encode(rows), np.arange(900)
-    sink = open_sink(str(tmp_path / "codes"), coder.bits, refine=coder.refine)
-    sink.write(ids, codes)
-    sink.close()
-    files = str(tmp_path / "codes" / "*.parquet")
-    with duckdb.connect() as base:
-        found = base.execute("SELECT refinement FROM read_parquet(?) ORDER BY id", [files])
-        assert b"".join(row[0] for row in found.fetchall()) == codes.refinement.tobytes()
-    read = pl.read_parquet(files).sort("id")
-    assert b"".join(read["refinement"]) == codes.refinement.tobytes()
-    packed = np.frombuffer(b"".join(read["code"]), np.uint8).reshape(900, -1)
-    refinement = np.frombuffer(b"".join(read["refinement"]), np.uint8).reshape(900, -1)
-    again = sb.Codes(packed, coder.bits, 0, refinement)
-    assert (coder.decode(again) == coder.decode(codes)).all()

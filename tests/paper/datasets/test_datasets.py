@@ -36,13 +36,6 @@ def test_an_unknown_name_is_an_error_that_lists_the_others():
     assert not datasets.available("pamap")
 
 
-def test_digits_have_classes_and_uniform_has_none():
-    rows, labels = datasets.load("digits"), datasets.labels("digits")
-    assert np.array_equal(labels, datasets.digit_labels(rows))
-    with pytest.raises(InputError, match="uniform has no classes"):
-        datasets.labels("uniform")
-
-
 def test_a_stream_and_its_landmarks_are_shuffled_and_disjoint():
     train, rows = datasets.stream("digits", 100, 1000, seed=2)
     everything = np.concatenate([train, rows])
@@ -60,14 +53,6 @@ def test_an_order_moves_the_rows_of_the_stream_and_nothing_else():
         assert np.array_equal(train, shuffled.train)
         assert (order == "shuffled") == np.array_equal(rows, shuffled.rows)
         assert np.array_equal(np.unique(rows, axis=0), np.unique(shuffled.rows, axis=0))
-
-
-def test_a_sorted_stream_follows_the_first_principal_component():
-    rows = datasets.stream("digits", 100, 1000, order="sorted").rows
-    centred = rows.astype(np.float64) - rows.mean(axis=0)
-    first = np.linalg.svd(centred, full_matrices=False)[2][0]
-    steps = np.diff(centred @ first)
-    assert np.all(steps >= -1e-9) or np.all(steps <= 1e-9)
 
 
 def test_a_stream_of_classes_is_shuffled_inside_a_class():

@@ -48,13 +48,6 @@ def test_the_ready_file_comes_before_the_official_one_and_both_before_the_cache(
     assert len(datasets.load("cbm")) == 30
 
 
-def test_nothing_is_downloaded_unless_asked(folder, served):
-    with pytest.raises(InputError, match=r"download=True \(--download\) fetch it from http"):
-        datasets.load("cbm")
-    assert not served.asked
-    assert not datasets.available("cbm")
-
-
 def test_a_download_is_kept_and_parsed_once(folder, served, cache, monkeypatch, capsys):
     np.testing.assert_array_equal(datasets.load("cbm", download=True), STANDARD)
     assert f"downloading data.txt from {served.url('data.txt')}" in capsys.readouterr().err

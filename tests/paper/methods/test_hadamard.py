@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from paper.methods.sketches import HadamardDirections
 from paper.methods.sketches.hadamard import hadamard_transform
-from streambits.sketches import FrequentDirections
 
 
 def decaying(count, seed=0, width=12):
@@ -56,13 +55,3 @@ def test_a_single_large_row_is_not_missed():
         vectors, energies = sketch.directions(1)
         assert abs(vectors[3, 0]) > 0.999
         assert energies[0] == pytest.approx(100**2 / 1024 * (1 - 1 / 1024), rel=0.05)
-
-
-def test_small_blocks_go_in_whole_and_keep_the_certificate(fingerprint):
-    rows = decaying(300)
-    mixed = fed(HadamardDirections(12, 6), rows, 12)
-    plain = fed(FrequentDirections(12, 6), rows, 12)
-    assert mixed.certificate == plain.certificate > 0
-    assert np.array_equal(mixed.directions(4).energies, plain.directions(4).energies)
-    held, expected = mixed.state(), plain.state()
-    assert fingerprint({name: held[name] for name in expected}) == fingerprint(expected)

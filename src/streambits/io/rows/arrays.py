@@ -25,7 +25,7 @@ from streambits.io.rows.files import (
     float_type,
     split_rejects,
 )
-from streambits.io.rows.inputs import LARGEST_BATCH, Input, batch_rows, read_units
+from streambits.io.rows.inputs import LARGEST_BATCH, Input, batch_rows, fill
 from streambits.model.batches import RowBatch
 
 WIDEST = 1 << 20  # a record that says that it has more numbers is not one
@@ -235,7 +235,7 @@ class Vecs(_ArrayReader):
             while size:
                 data = np.empty(most * record.itemsize, np.uint8)
                 data[:4] = np.frombuffer(width.to_bytes(4, "little"), np.uint8)
-                size, done = read_units(stream, data.data, record.itemsize, done), 0
+                size, done = fill(stream, data.data, done), 0
                 records = data[: size // record.itemsize * record.itemsize].view(record)
                 other = np.flatnonzero(records["d"] != width)
                 records = records[: other[0] if len(other) else None]
@@ -250,7 +250,7 @@ class Vecs(_ArrayReader):
     def _width(self, stream: BinaryIO) -> int:
         """What the first record says; 0 if there is none."""
         head = bytearray(4)
-        head = head[: read_units(stream, memoryview(head), 4)]
+        head = head[: fill(stream, memoryview(head))]
         width = int.from_bytes(head, "little", signed=True)
         if head and (len(head) < 4 or not 0 < width <= WIDEST):
             raise StorageError(
@@ -324,7 +324,5 @@ def check_rows(head: ArrayHead, path: str) -> ArrayHead:
 
 def _read(stream: BinaryIO, count: int, width: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The next rows, or those that are left."""
-    data = np.empty(count * width * dtype.itemsize, np.uint8)
-    size = width * dtype.itemsize
-    whole = read_units(stream, data.data, size) // size
-    return data[: whole * size].view(dtype).reshape(whole, width)
+    rows = np.empty((count, width), dtype)
+    return rows[: fill(stream, rows.reshape(-1).view(np.uint8).data) // rows[0].nbytes]

@@ -85,11 +85,6 @@ class Input:
         return found and found[0]
 
     @property
-    def is_remote(self) -> bool:
-        """Whether it is behind a URL."""
-        return self._remote is not None
-
-    @property
     def local_path(self) -> str | None:
         """Where the file is on disk, as it is read."""
         return self._path if self._remote is None and self.seekable else None
@@ -111,51 +106,23 @@ class StandardInput(Input):
         try:
             number = sys.stdin.buffer.fileno()
         except (AttributeError, OSError, ValueError):  # replaced by something without a file
-            yield cast("BinaryIO", _Pipe(sys.stdin.buffer))
+            yield sys.stdin.buffer
             return
         # sys.stdin itself is not read: Python cannot end while a thread waits in it
         with open(number, "rb", closefd=False, buffering=0) as stream:
-            yield cast("BinaryIO", _Pipe(stream))
+            yield cast("BinaryIO", stream)
 
     def stat(self) -> None:
         return None
 
 
-class _Pipe:
-    """A stream that gives what is there already, and takes back what is not a whole row."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._rest = stream, b""
-
-    def readinto(self, buffer: memoryview) -> int:
-        if not self._rest:
-            return int(self._stream.readinto(buffer))
-        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def read(self, count: int) -> bytes:
-        part = bytearray(count)
-        return bytes(part[: self.readinto(memoryview(part))])
-
-    def put_back(self, rest: memoryview) -> None:
-        self._rest = bytes(rest)
-
-
-def read_units(stream: Any, buffer: memoryview, unit: int, done: int = 0) -> int:
-    """Fill a buffer that has `done` bytes already, and return how many it has then.
-
-    Of a pipe: what is there already, in whole units of so many bytes.
-    """
+def fill(stream: Any, buffer: memoryview, done: int = 0) -> int:
+    """Fill a buffer that has `done` bytes already, and return how many it has then."""
     while done < len(buffer):
         count = stream.readinto(buffer[done:])
         if not count:
             break
         done += count
-        if isinstance(stream, _Pipe) and done >= unit:
-            whole = done - done % unit
-            stream.put_back(buffer[whole:done])
-            return int(whole)
     return done
 
 
