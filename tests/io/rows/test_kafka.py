@@ -154,8 +154,8 @@ def test_settings_of_the_client_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("STREAMBITS_KAFKA_CLIENT_ID", "somebody")
     monkeypatch.setenv("STREAMBITS_KAFKA_SASL_USERNAME", "me")
     monkeypatch.setenv("STREAMBITS_KAFKA_SASL_PASSWORD", "hunter2")
-    settings = {"client.id": "another", "sasl.username": "me", "sasl.password": "hunter2"}
-    assert KafkaSource.from_url(url, config={"client.id": "another"}).config == settings
+    settings = {"client.id": "somebody", "sasl.username": "me", "sasl.password": "hunter2"}
+    assert KafkaSource.from_url(url).config == settings
     monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "hunter2")  # by mistake
     with pytest.raises(InputError, match=r"security\.protocol") as caught:
         next(KafkaSource.from_url(url).read())
