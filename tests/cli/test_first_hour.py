@@ -78,7 +78,8 @@ def test_every_command_of_the_page_on_jobs(tmp_path):
     blocks = BLOCK.findall((ROOT / "docs" / "jobs.md").read_text())
     assert {language for language, _ in blocks} == {"python", "sh"}
     said = [run(*block, tmp_path, "") for block in blocks]
-    [found] = [text for text in said if '"query": 0' in text and '"code"' not in text]
+    found, converted = [text for text in said if '"query": 0' in text and '"code"' not in text]
+    assert converted.endswith(found)
     ids = [json.loads(line)["ids"] for line in found.splitlines()]
     assert [names[0] for names in ids] == ["doc-0", "doc-1", "doc-2"]
     assert sb.load(tmp_path / "merged.safetensors").seen == 11_000
