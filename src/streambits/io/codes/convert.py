@@ -15,6 +15,7 @@ from streambits.storage import save
 
 ENDINGS = (".index", ".safetensors", ".parquet", ".jsonl", ".ndjson", ".npy", ".faiss")
 
+
 def export(
     codes: HammingIndex | StoredCodes | str | Path,
     path: str | Path,

@@ -75,9 +75,7 @@ def read_arrays(where: str, *, bits: int | None = None, epoch: int = 0) -> Itera
     paths = _paths(Path(where))
     packed = load_array(paths["codes"])
     beside = {
-        name: load_array(path)
-        for name, path in paths.items()
-        if name != "codes" and path.exists()
+        name: load_array(path) for name, path in paths.items() if name != "codes" and path.exists()
     }
     _check_packed(packed, paths["codes"], least=0 if "refinements" in beside else 1)
     count = len(packed)
