@@ -59,7 +59,8 @@ class Lock:
             return
         try:
             if self._process == os.getpid() and _is_at(descriptor, self.path):
-                self.path.unlink(missing_ok=True)
+                with suppress(OSError):  # a file that stays is no obstacle
+                    self.path.unlink()
         finally:
             os.close(descriptor)
 

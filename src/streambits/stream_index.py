@@ -20,7 +20,6 @@ from streambits._arrays import (
     NO_IDS,
     TEXT,
     Array,
-    CheckedRows,
     Ids,
     as_count,
     as_ids,
@@ -60,6 +59,7 @@ from streambits.row_store import RowStore
 
 LEARNER, CODERS, INDEX, STATE = "learner", "coders", "index", "state"  # files of a snapshot
 AGAIN = 4096  # rows of epochs that are over that are encoded again at a time
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 DEAD = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
 
 logger = logging.getLogger("streambits")
@@ -363,13 +363,21 @@ class StreamIndex:
         return np.ascontiguousarray(to_numpy(as_rows(rows, width=self._columns)))
 
     def _check_range(self, rows: NDArray[Any]) -> None:
-        """Refuse rows that are infinite in the precision of this index, that of its first rows."""
+        """Refuse rows beyond the range of this index, which is that of its first rows."""
         if self._online is not None:
             like = self._online.learner.features.like
         else:
             like = next(iter(self._waiting.values()), rows)
-        if len(rows):
-            as_rows(CheckedRows(rows), like=like)
+        if rows.dtype == np.float32 or "float32" not in str(like.dtype):
+            return
+        beyond = np.argwhere(np.abs(rows) > LARGEST_SINGLE)
+        if len(beyond):
+            row, column = beyond[0].tolist()
+            raise InputError(
+                f"rows[{row}, {column}] is {rows[row, column]:g}, beyond the range of single "
+                f"precision, in which the first rows of this index came: scale the data, or begin "
+                f"an index with rows of double precision"
+            )
 
     def _default_ids(self, count: int) -> Ids:
         if self._next + count > LAST_ID + 1:

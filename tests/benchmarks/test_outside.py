@@ -41,31 +41,6 @@ def test_bitbudget_counts_our_bytes_and_ranks_by_our_answers(text, capsys):
     assert not [name for name in bitbudget.bitbudget.METHODS if "streambits" in name]
 
 
-def test_bitbudget_scores_are_those_of_a_search(text):
-    """The recall that it computes from scores is that of the ids that we answer."""
-    rows, queries = bitbudget.load(text, seed=1)[:2]
-    scores, size = bitbudget.after_learning(bitbudget.settings(8))(rows, queries)
-    assert size == 8
-    assert scores.shape == (500, 900)
-    chosen = bitbudget.settings(8)
-    coder = chosen.learner([rows[: bitbudget.BATCH]]).learn(rows).coder()
-    decoded = coder.decode(coder.encode(rows))
-    exact = (queries @ decoded.T) / np.linalg.norm(decoded, axis=1)
-    ours, truth = (np.sort(np.argsort(-s, axis=1)[:, :10]) for s in (scores, exact))
-    assert (ours == truth).all(axis=1).mean() > 0.99
-
-
-@LONG
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_opq_is_that_of_faiss():
-    rows, queries = ROWS[:1300], ROWS[1300:]
-    scores, size = bitbudget.opq(8)(rows, queries)
-    found, exact = (np.argsort(-s, axis=1)[:, :10] for s in (scores, queries @ rows.T))
-    shared = np.mean([np.isin(one, true).mean() for one, true in zip(found, exact, strict=True)])
-    assert (size, scores.shape) == (8, (100, 1300))
-    assert shared > 0.3
-
-
 def test_bitbudget_lines_and_a_corpus_of_beir(text, tmp_path, monkeypatch):
     monkeypatch.setattr(bitbudget, "QUERIES", 50)
     [line] = bitbudget.lines(text, [4], 1)

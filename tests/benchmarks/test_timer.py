@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import timer
-from benchmarks.timer import Prepared, Timing, figures, in_turns, machine
+from benchmarks.timer import Timing, figures, in_turns
 
 
 class Clock:
@@ -40,13 +40,6 @@ def test_times_are_those_of_the_clock():
     assert (short + long).per(5).best == 0.25
 
 
-def test_works_take_turns_and_the_order_is_reversed_each_time():
-    clock, log = Clock(), []
-    works = [clock.work(1, log, name) for name in "ab"]
-    in_turns(*works, rounds=3, repeats=2, clock=clock)
-    assert "".join(log) == "ab" + "aabb" + "bbaa" + "aabb"
-
-
 def test_the_fastest_of_a_row_counts_and_the_ratio_is_of_each_round():
     clock = Clock()
     # One warm-up, then two runs per round; the machine is three times slower in the second round.
@@ -65,40 +58,9 @@ def test_the_fastest_of_a_row_counts_and_the_ratio_is_of_each_round():
     assert ours.or_faster(Timing(np.array([2, 2, 2]))).rounds.tolist() == [1, 2, 1]
 
 
-def test_short_works_are_repeated_and_their_time_is_that_of_one():
-    clock, log = Clock(), []
-    (taken,) = in_turns(clock.work(2**-12, log), rounds=1, repeats=1, clock=clock)
-    assert taken.best == 2**-12
-    assert len(log) > timer.LEAST / 2**-12
-
-
-def test_preparation_is_outside_of_the_clock_and_new_for_each_run():
-    clock, made = Clock(), []
-
-    def prepare():
-        clock.now += 100
-        made.append(len(made))
-        return made[-1]
-
-    def work(number):
-        assert number == made[-1]
-        clock.now += 2
-
-    (taken,) = in_turns(Prepared(prepare, work), rounds=2, repeats=2, clock=clock)
-    assert taken.rounds.tolist() == [2, 2]
-    assert made == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(12345, "12,300"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.01234, "0.0123")],
 )
 def test_figures(value, shown):
     assert figures(value) == shown
-
-
-def test_the_machine_is_described_without_paths_or_hosts():
-    told = machine()
-    assert "\n" not in told
-    assert "/" not in told
-    assert f"numpy {np.__version__}" in told

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 import streambits
 from streambits.cli import app as cli
@@ -55,12 +54,6 @@ def test_wrong_use_is_exit_2(call, arguments):
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert "Usage" in err
-
-
-def test_nothing_at_all_shows_help():
-    done = CliRunner().invoke(cli.app, [])
-    assert done.exit_code == 2
-    assert "demo" in done.output
 
 
 @pytest.mark.parametrize(
@@ -155,25 +148,3 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     assert b"hunter2secret" not in seen
     assert b"postgresql://127.0.0.1:1/codes" in seen
     assert b"rows.npy" in seen
-
-
-WITHOUT_FCNTL = """
-import sys
-sys.modules["fcntl"] = None
-import typer
-from streambits.cli import app as cli
-for verb in typer.main.get_command(cli.app).commands:
-    sys.argv = ["streambits", verb, "--help"]
-    try:
-        cli.main()
-    except SystemExit as stopped:
-        assert not stopped.code, verb
-"""
-
-
-def test_every_verb_has_help_on_a_system_without_locks():
-    """Windows has no fcntl; only a job needs it."""
-    command = [sys.executable, "-c", WITHOUT_FCNTL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage: streambits ") >= 11

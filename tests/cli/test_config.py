@@ -11,7 +11,6 @@ import typer
 import streambits as sb
 from streambits.cli import app as cli
 from streambits.cli.config import OWN
-from streambits.cli.options import DEVICE_COMMIT_ROWS, PACE, JobOptions
 from streambits.methods.settings import Settings
 
 VERBS = typer.main.get_command(cli.app).commands
@@ -225,9 +224,3 @@ def test_a_mistake_leaves_no_folder_that_refuses_the_right_command(
     fails(*learn, *(word for one in wrong for word in ("--set", one)))
     assert not (tmp_path / "job").exists()
     assert command(*learn).code == 0
-
-
-def test_a_job_on_a_device_commits_more_rarely_unless_it_is_told():
-    assert JobOptions().pace == PACE
-    assert JobOptions(device="cpu").pace.rows == DEVICE_COMMIT_ROWS > PACE.rows
-    assert JobOptions(device="cpu", commit_rows=500).pace.rows == 500

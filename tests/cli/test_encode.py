@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits import storage
-from streambits.io.codes import open_codes
 from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -50,19 +48,6 @@ def test_someone_who_stops_listening(model, rows, tmp_path):
     assert done.stderr.splitlines()[-1] == "streambits: standard output: Broken pipe"
 
 
-def test_a_jobs_folder_is_the_coder_of_its_codes_here_and_in_search(command, job, rows):
-    done = command("encode", job, job.parent / "rows.npy")
-    codes = sb.load(job / "coders.safetensors").newest.encode(rows)
-    assert [line["code"] for line in done.lines] == hexadecimal(codes)
-    assert sb.load(job / "model.safetensors").coder().encode(rows) == codes
-    last = list(open_codes(job / "codes").index().items())[-1]
-    assert last.codes.epoch == codes.epoch
-    assert last.codes[-1:] == codes[last.ids[-1:]]
-    query = ["--query", job.parent / "queries.npy"]
-    assert f"by {job / 'coders.safetensors'}" in command("search", job, *query).err
-    assert f"by {job / 'coders.safetensors'}" in command("search", job, "--model", job, *query).err
-
-
 def test_queries_are_encoded_for_every_epoch_of_a_job(command, job, rows):
     asked = ("encode", job, job.parent / "queries.npy", "--every-epoch")
     coders = sb.load(job / "coders.safetensors")
@@ -97,27 +82,6 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
     assert json.loads(reject)["where"] == "standard input:4"
     again = fails(*arguments, "--skip-bad", "--rejects", tmp_path / "bad.jsonl", stdin=text)
     assert "exists already" in again
-
-
-def test_a_folder_knows_its_model_by_its_name_and_its_content(
-    command, fails, model, rows, *, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    np.save("rows.npy", rows[:50])
-    options = ["rows.npy", "--out", "job"]
-    assert command("encode", "model.safetensors", *options).code == 0
-    shutil.copy("model.safetensors", "moved.safetensors")
-    assert command("encode", "moved.safetensors", *options).code == 0
-    text = command("inspect", "job").out
-    content = storage.digest("model.safetensors")
-    assert f"model.safetensors ({content})" in text
-    sb.save(sb.ssbc(rows[:70], 12), "model.safetensors")
-    changed = storage.digest("model.safetensors")
-    said = fails("encode", "model.safetensors", *options)
-    assert f"model model.safetensors has changed (it was {content} there and is {changed}" in said
-    shutil.copy("model.safetensors", "other.safetensors")
-    said = fails("encode", "other.safetensors", *options)
-    assert f"model is model.safetensors ({content}) there and other.safetensors ({changed})" in said
 
 
 @pytest.mark.parametrize(
@@ -158,14 +122,3 @@ def test_a_job_that_goes_on(command, fails, job, tmp_path):
     failed = fails("encode", tmp_path / "job", queries, "--out", tmp_path / "again")
     assert "its next commit replaces the model: wait until it has ended" in failed
     assert not (tmp_path / "again").exists()
-
-
-@pytest.mark.filterwarnings("default::streambits.errors.ReachWarning")
-def test_rows_out_of_reach_are_reported_in_a_line(command, model, rows, tmp_path):
-    np.save(tmp_path / "rows.npy", 1000 * rows)
-    arguments = ["encode", tmp_path / "model.safetensors", tmp_path / "rows.npy"]
-    arguments += ["--set", "out_of_reach=accept"]
-    done = command(*arguments, "--out", tmp_path / "a", "--set", "log_json=true")
-    [line] = [found for found in map(json.loads, done.err.splitlines()) if found["event"] == "log"]
-    assert "rows encoded are out of reach of the model" in line["message"]
-    assert command(*arguments, "--out", tmp_path / "b", "--set", "quiet=true").err == ""

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import streambits as sb
@@ -52,28 +51,12 @@ def test_faiss_and_back(command, one_epoch, tmp_path):
     assert pairs(sb.load(back)) == pairs(open_codes(one_epoch / "codes").index())
 
 
-def test_faiss_refuses_two_epochs(fails, job, tmp_path):
-    pytest.importorskip("faiss")
-    assert "epochs 0, 1" in fails("index", job, "--out", tmp_path / "x.faiss")
-    assert not (tmp_path / "x.faiss").exists()
-
-
 @pytest.mark.parametrize("name", ["codes.npy", "codes.jsonl", "codes.parquet"])
 def test_there_and_back(command, job, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     assert command("index", job, "--out", name).code == 0
     assert command("index", name).code == 0
     assert pairs(sb.load("index.safetensors")) == pairs(open_codes(job / "codes").index())
-
-
-def test_packed_codes_in_npy(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    packed = np.random.default_rng(0).integers(0, 8, (100, 1), np.uint8)
-    np.save("packed.npy", packed)
-    assert command("index", "packed.npy", "--bits", 3).code == 0
-    found = sb.load("index.safetensors")
-    assert (found.bits, list(found)) == (3, list(range(100)))
-    assert (found.get(range(100)).packed == packed).all()
 
 
 def test_standard_input_and_the_last_code_of_an_id(command, tmp_path, monkeypatch):

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits._digests import seal
 from streambits._locks import Lock
 from streambits.io.codes import open_codes
-from streambits.jobs.folder import Checkpoint
 
 
 def test_a_learner(command, job):
@@ -25,16 +23,6 @@ def test_a_learner(command, job):
     assert got["certificate_relative"] == pytest.approx(expected)
     assert 0 <= got["bits_changed"] < 0.1
     assert [look["rows"] for look in got["drift"]][-1] == learner.drift[-1].rows
-
-
-def test_coders_and_a_coder(command, job, tmp_path):
-    got = command("inspect", job / "coders.safetensors", "--json").json
-    assert (got["kind"], got["epochs"]) == ("coders", [0, 1])
-    assert [coder["bits"] for coder in got["coders"]] == [16, 16]
-    sb.save(sb.load(job / "coders.safetensors").newest, tmp_path / "coder.safetensors")
-    got = command("inspect", tmp_path / "coder.safetensors", "--json").json
-    assert (got["kind"], got["epoch"], got["columns"]) == ("coder", 1, 8)
-    assert "landmarks" in command("inspect", job / "coders.safetensors").out
 
 
 @pytest.mark.parametrize("kind", ["index", "codes"])
@@ -87,28 +75,6 @@ def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatc
     assert (got["finished"], got["endless"]) == (True, False)
     Path("job/model.safetensors").unlink()  # as if killed before that was written
     assert command("inspect", "job", "--json").json["finished"] is False
-
-
-@pytest.mark.parametrize(
-    ("source", "ended", "state"),
-    [
-        ({"files": [["rows.npy", 1]]}, True, "finished"),
-        ({"files": [["rows.npy", 1]]}, False, "not finished"),
-        ({"files": [["rows.npy", 1]]}, None, "not running"),
-        ({"kafka": "topic"}, True, "caught up"),
-        ({"nats": "stream"}, False, "stopped"),
-        ({"nats": "stream"}, None, "not running"),
-    ],
-)
-def test_whether_a_job_is_at_its_end(command, tmp_path, source, ended, state):
-    (tmp_path / "job.json").write_bytes(seal({"verb": "encode", "source": source}))
-    kept = Checkpoint(None, None, {"rows": 7, "rejects": 0}, {}, ended=ended)
-    sb.save(kept, tmp_path / "checkpoint.safetensors")
-    got = command("inspect", tmp_path, "--json").json
-    assert (got["finished"], got["endless"]) == (ended, "files" not in source)
-    text = command("inspect", tmp_path).out
-    assert f"│ {state} " in text
-    assert ("a broker's stream goes on" in text) == got["endless"]
 
 
 def test_a_users_mistakes(fails, misused, tmp_path):

@@ -74,30 +74,6 @@ def test_so_they_are_with_the_folder_of_its_job(asked, here, command, where, lat
     assert file == here / "later.safetensors"
 
 
-def test_a_folder_of_another_model_is_refused(asked, here, fails, later):
-    """It did not make these codes; a file is opened as it is named."""
-    sb.save(later, "job/model.safetensors")
-    Path("job/coders.safetensors").unlink()
-    told = fails("search", "again", "--query", "queries.npy", "--model", "job")
-    assert "the codes of again were made by job" in told
-    assert "that is not in job: leave --model out" in told
-    named = here / "job" / MODEL
-    assert asked("again", "--model", named)[1] == named
-
-
-@pytest.mark.parametrize("place", ["again", "again/codes", "/"])
-def test_the_path_is_found_from_elsewhere(asked, here, place, monkeypatch):
-    monkeypatch.chdir(here / place)
-    assert asked(here / "again")[1] == here / "job" / CODERS
-
-
-def test_another_file_by_that_path_is_not_taken(asked, here, monkeypatch):
-    (here / "other" / "job").mkdir(parents=True)
-    shutil.copy("job/model.safetensors", here / "other" / "job" / CODERS)
-    monkeypatch.chdir(here / "other")
-    assert asked("../again")[1] == here / "job" / CODERS
-
-
 def test_one_that_is_gone_or_has_changed_is_told_by_its_path(fails, here, later):
     ask = ("search", "again", "--query", "queries.npy")
     then = json.loads(Path("again/job.json").read_bytes())["settings"]["model"]

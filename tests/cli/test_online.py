@@ -53,13 +53,6 @@ def test_a_job(command, rows_file, tmp_path):
     assert list(sb.load(tmp_path / "job" / "coders.safetensors")) == [0]
 
 
-def test_a_bad_row_names_file_and_line(fails, rows_file, tmp_path):
-    said = fails("online", rows_file, *SETTINGS, "--ids", "key", "--out", tmp_path / "job")
-    assert said == (
-        f"{rows_file}:8: column 'c' is 'x', which is not a number; --skip-bad puts such rows aside"
-    )
-
-
 def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
     out = ["--out", tmp_path / "job"]
     assert "does not exist" in fails("online", tmp_path / "no.csv", *SETTINGS, *out)
@@ -84,30 +77,6 @@ def test_what_cannot_be_done_is_one_line(fails, rows_file, tmp_path):
     assert "cannot be used: Not a directory" in fails(
         "online", rows_file, *SETTINGS, "--out", rows_file / "job"
     )
-
-
-def test_logs_for_machines(command, rows_file, tmp_path):
-    arguments = [
-        "online",
-        rows_file,
-        *SETTINGS,
-        "--skip-bad",
-        "--set",
-        "log_json=true",
-        "--set",
-        "metrics_port=0",
-    ]
-    done = command(*arguments, "--ids", "key", "--out", tmp_path / "job")
-    assert (done.code, done.out) == (0, "")
-    lines = [json.loads(line) for line in done.err.splitlines()]
-    assert [line["event"] for line in lines] == ["start", "rejects", "commit", "end"]
-
-
-def test_a_password_is_not_written_down(tmp_path, rows_file, command):
-    to = "postgresql://me:secret@127.0.0.1:1/x?table=t"
-    arguments = ["online", rows_file, *SETTINGS, "--to", to, "--out", tmp_path / "job"]
-    assert command(*arguments).code == 1
-    assert "secret" not in (tmp_path / "job" / "job.json").read_text()
 
 
 def test_epochs_that_were_retired_are_left_out_of_searches_and_this_is_said(

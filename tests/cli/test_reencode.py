@@ -53,15 +53,6 @@ def test_nothing_is_left_when_it_fails(fails, job, source, tmp_path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["few.npy", "many.npy"]
 
 
-def test_an_index_file_is_searched_by_the_job_it_came_from(command, job, source, tmp_path, rows):
-    """By the very coder that made its codes, though the learner could make a newer one."""
-    out = tmp_path / "new.safetensors"
-    assert command("reencode", job, source, "--out", out).code == 0
-    found = command("search", out, "--query", source, "--model", job, "-k", 1)
-    assert {line["distances"][0] for line in found.lines} == {0}
-    assert len(found.lines) == len(rows)
-
-
 def test_a_users_mistakes(fails, misused, job, tmp_path, train):
     source, out = job.parent / "rows.npy", ("--out", tmp_path / "new")
     assert "exists" in fails("reencode", job, source, "--out", tmp_path)

@@ -79,31 +79,6 @@ def test_a_search_ranks_by_decoded_rows_and_proves(command, folder, tmp_path, ro
     assert all(3 <= line["reads"] < len(rows) for line in proven)
 
 
-def test_product_codes(command, folder, tmp_path, rows):
-    settings = ["--set", "method=product", "--refine", 6, "--set", "quiet=true"]
-    job = tmp_path / "job"
-    assert command("online", folder / "rows.npy", *settings, "--out", job).code == 0
-    assert held(sb.open_codes(job).index()) == held(
-        online(rows, sb.Settings(method="product", refine=6))[0]
-    )
-    [first, *_] = command("search", job, "--query", folder / "queries.npy", "-k", 1).lines
-    assert first["ids"] == [0]
-    facts = command("inspect", job, "--json").json
-    assert (facts["codes"]["bits"], facts["codes"]["refine"]) == (0, 6)
-
-
-@pytest.mark.parametrize(
-    ("more", "complaint"),
-    [
-        (["--candidates", 10], "candidates is for codes with a refinement"),
-        (["--metric", "inner"], "metric is for codes with a refinement"),
-    ],
-)
-def test_plain_codes_refuse_what_only_refined_ones_have(fails, one_epoch, job, more, complaint):
-    said = fails("search", one_epoch, "--query", job.parent / "queries.npy", *more)
-    assert complaint in said
-
-
 def test_mistakes(command, fails, misused, *, folder, tmp_path, rows):
     plain = replace(SETTINGS, certified=None)
     learner = plain.learner([rows[:600]]).learn(rows)

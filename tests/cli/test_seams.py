@@ -7,12 +7,7 @@ import pytest
 from pyarrow import parquet
 
 import streambits as sb
-from streambits.io.codes import open_codes, open_sink
-from streambits.io.rows import open_source
-from streambits.jobs.folder import JobFolder
-from streambits.jobs.job import Job
-from streambits.jobs.rejects import Rejects
-from streambits.jobs.work import Online
+from streambits.io.codes import open_codes
 
 SETTINGS = ("--bits", 16, "--set", "n_landmarks=40", "--set", "epochs=never", "--set", "quiet=true")
 
@@ -27,18 +22,6 @@ def done(command):
         return found
 
     return done
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A folder of vectors that can grow: folder(name, rows)."""
-    (tmp_path / "vectors").mkdir()
-
-    def add(name, rows):
-        np.save(tmp_path / "vectors" / name, rows)
-        return tmp_path / "vectors"
-
-    return add
 
 
 def as_csv(rows):
@@ -72,22 +55,6 @@ def test_standard_input_is_not_resumed_and_the_ways_out_are_named(
     assert codes_in(tmp_path / "job") == before
 
 
-@pytest.mark.parametrize("verb", ["online", "learn"])
-def test_a_folder_grows_between_runs(verb, done, folder, *, rows, tmp_path, fails):
-    where = folder("b.npy", rows[:900])
-    job = (verb, where, *SETTINGS, "--out", tmp_path / "job")
-    done(*job)
-    folder("c.npy", rows[900:1600])
-    folder("a.npy", rows[1600:2000])  # it sorts before, and comes after what was read
-    found = done(*job, "--json").json
-    assert (found["rows"], found["new_rows"]) == (2000, 1100)
-    assert done(*job, "--json").json["new_rows"] == 0
-    if verb == "online":
-        assert sorted(codes_in(tmp_path / "job")) == list(range(2000))
-    folder("b.npy", rows[:900] + 1)
-    assert "b.npy" in fails(*job)
-
-
 def test_learning_goes_on_from_a_model(done, rows, tmp_path, misused, fails):
     np.save(tmp_path / "a.npy", rows[:3000])
     np.save(tmp_path / "b.npy", rows[3000:])
@@ -105,26 +72,6 @@ def test_learning_goes_on_from_a_model(done, rows, tmp_path, misused, fails):
     said = fails("learn", tmp_path / "c.npy", "--from", tmp_path / "first", "--out", tmp_path / "x")
     assert "3" in said
     assert "8" in said
-
-
-def test_shards_from_the_command_line_merge(done, fails, rows, tmp_path):
-    parts = np.array_split(rows, 3)
-    for number, part in enumerate(parts):
-        np.save(tmp_path / f"{number}.npy", part)
-    done("learn", tmp_path / "0.npy", *SETTINGS, "--out", tmp_path / "s0")
-    for number in (1, 2):
-        like = ("--like", tmp_path / "s0", "--set", "quiet=true")
-        done("learn", tmp_path / f"{number}.npy", *like, "--out", tmp_path / f"s{number}")
-    shards = [tmp_path / f"s{number}" for number in range(3)]
-    done("merge", *shards, "--out", tmp_path / "all.safetensors")
-    merged = sb.load(tmp_path / "all.safetensors")
-    assert merged.seen == len(rows)
-    whole = sb.load(tmp_path / "s0" / "model.safetensors").learn(np.concatenate(parts[1:]))
-    same = merged.coder().encode(rows).unpack() == whole.coder().encode(rows).unpack()
-    assert same.mean() > 0.99  # sums in another order
-    done("learn", tmp_path / "1.npy", *SETTINGS, "--out", tmp_path / "other")
-    said = fails("merge", tmp_path / "s0", tmp_path / "other", "--out", tmp_path / "x.safetensors")
-    assert "streambits learn --like" in said
 
 
 # Deletes, updates, payload and ids
@@ -170,51 +117,6 @@ def test_documents_with_text_ids_deletes_and_payload(kind, done, fails, rows, *,
     assert [answer["ids"] for answer in answers] == [[names[1]], [names[3]]]
     assert [answer["distances"] for answer in answers] == [[0], [0]]
     assert "--set rerank_ids=id" in fails(*again)
-
-
-AGAIN = """
-SELECT near.id FROM (
-    SELECT TABLE_.id FROM TABLE_ ORDER BY code <~> %s::bit(16), id LIMIT 100
-) AS near JOIN vectors_TABLE_ USING (id)
-ORDER BY embedding <-> %s::vector, near.id LIMIT 10
-"""
-
-
-def test_ranking_in_sql_gives_the_ten_of_search_and_other_models_are_refused(
-    done, fails, postgres_url, table, *, rows, tmp_path
-):
-    name, ask = table
-    np.save(tmp_path / "rows.npy", rows)
-    np.save(tmp_path / "q.npy", rows[:20] + 0.05)
-    for seed in (0, 1):
-        out = ("--set", f"seed={seed}", "--out", tmp_path / f"model{seed}")
-        done("learn", tmp_path / "rows.npy", *SETTINGS, *out)
-    encode = ("encode", tmp_path / "model0", tmp_path / "rows.npy", "--set", "quiet=true")
-    target = ("--to", f"{postgres_url}?table={name}")
-    done(*encode, "--out", tmp_path / "files")
-    done(*encode, *target, "--out", tmp_path / "table")
-    said = fails("encode", tmp_path / "model1", *encode[2:], *target, "--out", tmp_path / "no")
-    assert "would not compare to them: name another table" in said
-    ask("CREATE TABLE vectors_TABLE_ (id bigint PRIMARY KEY, embedding vector)")
-    try:
-        lines = ", ".join(f"({i}, '{row}')" for i, row in enumerate(rows.tolist()))
-        ask(f"INSERT INTO vectors_TABLE_ VALUES {lines}")
-        queries = (
-            "--query",
-            tmp_path / "q.npy",
-            "--set",
-            "real=false",
-            "--rerank",
-            tmp_path / "rows.npy",
-        )
-        ours = done("search", tmp_path / "files", *queries).lines
-        asked = done("encode", tmp_path / "model0", tmp_path / "q.npy", "--bit-strings").lines
-        for answer, query, row in zip(ours, asked, np.load(tmp_path / "q.npy").tolist()):
-            found = ask(AGAIN, [query["bits"], str(row)])
-            assert [key for (key,) in found] == answer["ids"]
-    finally:
-        ask("DROP TABLE vectors_TABLE_")
-    assert ask("SELECT count(*) FROM TABLE_") == [(len(rows),)]
 
 
 # Are so many bits enough for these rows?
@@ -277,28 +179,3 @@ def test_no_verb_gives_one_code_to_most_rows_in_silence(
 
 
 # From Python
-
-
-def test_rows_that_wait_for_landmarks_are_searched(done, rows, tmp_path):
-    """As a job leaves them that was stopped early: tests/jobs has one that runs."""
-    work = sb.Settings(bits=16, n_landmarks=400)
-    np.save(tmp_path / "rows.npy", rows[:1000])
-    np.save(tmp_path / "q.npy", rows[:3])
-    with JobFolder(tmp_path / "job", {"verb": "online"}) as folder:
-        sink = open_sink(folder.codes, 16)
-        job = Job(
-            open_source(tmp_path / "rows.npy"),
-            Online(work),
-            sink,
-            Rejects(None, skip=False),
-            folder,
-        )
-        job._resume()
-        for batch in job.source.read():
-            job._process(batch)
-        job._commit()
-        sink.close()
-    found = done("search", tmp_path / "job", "--query", tmp_path / "q.npy", "-k", 2)
-    far = np.linalg.norm(rows[:3, None] - rows[None, :1000], axis=2)
-    assert [line["ids"] for line in found.lines] == np.argsort(far, axis=1)[:, :2].tolist()
-    assert "1,000 rows wait for landmarks" in found.err

@@ -1,19 +1,14 @@
 """`streambits search`: across epochs, by values, ranked again, within a radius."""
 
-import io
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import streambits as sb
-from streambits.cli import search as verb
 from streambits.io.codes import open_codes
-from streambits.jobs import search as library
 from streambits.jobs.folder import Checkpoint
 
 SCRIPT = Path(sys.executable).with_name("streambits")
@@ -41,19 +36,6 @@ def test_all_epochs_on_one_scale(command, job, asked, rows):
         done = command("search", job, "--query", asked, "-k", 4, *options)
         assert done.lines == as_lines(coders.search(index, rows[:3], 4, real=real))
         assert "searching 5,000 codes" in done.err
-
-
-def test_by_an_index_and_a_model_beside_it(command, one_epoch, asked, tmp_path, rows):
-    shutil.copy(one_epoch / "model.safetensors", tmp_path)
-    command("index", one_epoch, "--out", tmp_path / "index.safetensors")
-    ask = ("search", tmp_path / "index.safetensors", "--query", asked, "--k", 2)
-    coder = sb.load(one_epoch / "model.safetensors").coder()
-    index = open_codes(one_epoch / "codes").index()
-    hits = index.search({1: coder.project(rows[:3])}, 2)
-    assert command(*ask).lines == as_lines(hits)
-    assert command(*ask, "--set", "real=false").lines == as_lines(
-        index.search(coder.encode(rows[:3]), 2)
-    )
 
 
 def test_a_radius(command, job, asked, rows):
@@ -91,49 +73,6 @@ def test_a_job_that_is_not_finished(command, job, asked, tmp_path):
     (folder / "coders.safetensors").unlink()
     sb.save(Checkpoint(None, None, {"rows": 0}, {}), folder / "checkpoint.safetensors")
     assert "name one with --model" in command("search", folder, "--query", asked).err
-
-
-def test_a_job_whose_codes_are_ahead_of_its_checkpoint_is_waited_for(
-    command, job, asked, tmp_path, monkeypatch
-):
-    folder, coders = tmp_path / "job", sb.load(job / "coders.safetensors")
-    shutil.copytree(job / "codes", folder / "codes")
-
-    def keep(held):
-        parts = {"coders": held}
-        sb.save(Checkpoint(None, None, {}, parts), folder / "checkpoint.safetensors")
-
-    old = sb.CoderSet.from_state(coders.state())
-    old.keep([0])
-    keep(old)
-    waits = []
-    monkeypatch.setattr(library.time, "sleep", lambda _: (waits.append(1), keep(coders)))
-    done = command("search", folder, "--query", asked)
-    assert done.lines == command("search", job, "--query", asked).lines
-    assert len(waits) == 1
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_and_a_closed_pipe(job, rows, tmp_path):
-    np.save(tmp_path / "many.npy", rows[:1500])  # whose answers no pipe holds
-    command = [SCRIPT, "search", job, "--query", tmp_path / "many.npy"]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "streambits: standard output: No space left on device"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        running.stdout.readline()
-        running.stdout.close()
-        assert b"Traceback" not in running.stderr.read()
-
-
-def test_a_table_on_a_terminal(job, asked, monkeypatch):
-    monkeypatch.setattr(verb.sys.stdout, "isatty", lambda: True, raising=False)
-    out = io.StringIO()
-    monkeypatch.setattr(verb.output, "stdout", lambda: Console(file=out, width=60))
-    verb.show([verb.Answer(3, [7, 9], [0, 2.5]), verb.Answer(4, [], [])], as_json=False)
-    assert "│ 3     │ 7  │ 0        │" in out.getvalue()
-    assert "│       │ 9  │ 2.5      │" in out.getvalue()
 
 
 def test_ids_in_files(command, job, asked, tmp_path):

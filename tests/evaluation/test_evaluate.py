@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -8,8 +6,6 @@ from scipy.spatial.distance import cdist
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.evaluation.evaluate import _sketch as sketch_for
-from streambits.evaluation.evaluate import resized
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.uniform(-2, 2, (30, 12))
@@ -88,30 +84,6 @@ def test_queries_are_held_out_and_rows_drawn(learner):
     assert (few.queries, few.rows) == (12, 48)
     assert few.candidates == (10, 20, 48)
     assert few.model.recall[48] == 1
-
-
-def test_equal_rows_count_as_equally_near(learner):
-    """Of five copies of the query any three will do; two rows may share a code."""
-    rows = np.repeat(BASE[:80], 5, axis=0)
-    got = sb.evaluate(learner, rows, queries=BASE[:80], k=3, lengths=())
-    assert got.model.recall[3] > 0.97
-
-
-@pytest.mark.parametrize("method", ["pcah", "itq"])
-def test_other_lengths_are_those_of_a_learner_of_that_length(method):
-    learner = sb.methods.METHODS[method](BASE[:200], 8).learn(BASE)
-    shorter = resized(learner, 4).learn(BASE).coder()
-    assert shorter.encode(BASE).bits == 4
-    expected = sb.methods.METHODS[method](BASE[:200], 4).learn(BASE).coder()
-    assert shorter.encode(BASE) == expected.encode(BASE)
-
-
-def test_a_sketch_grows_with_the_bits():
-    sketch = sb.sketches.FrequentDirections(40, 20, half_life=50)
-    longer = sketch_for(sketch, 20, 10)
-    assert (longer.size, longer.spare, longer.half_life) == (40, 40, 50)
-    paper = sketch_for(sb.sketches.FrequentDirections(40, 20, 1, centred=False), 5, 10)
-    assert (paper.size, paper.spare, paper.centred) == (10, 1, False)
 
 
 def test_coders_are_measured_at_their_own_length_only(learner):
@@ -196,13 +168,6 @@ def test_other_sizes_are_learned_from_the_same_rows(refined, sized):
         assert found["plain", f"{length.bits} bits"].recall == length.recall[10]
 
 
-def test_splits_of_the_models_own_bytes_are_compared(sized):
-    own = [one for one in sized.sizes if one.n_bytes == 9]
-    splits = {(one.bits, one.refine) for one in own if one.kind == "refined"}
-    assert splits == {(16, 7), (32, 5), (56, 2)}
-    assert "in the same 9 bytes" in sized.advice or "the best split of 9 bytes" in sized.advice
-
-
 def test_a_size_that_is_impossible_says_why(sized):
     reasons = [one.reason for one in sized.sizes if one.n_bytes == 250 and one.kind == "refined"]
     assert len(reasons) == 1
@@ -235,41 +200,6 @@ def test_a_plain_model_is_compared_at_its_own_bytes(learner):
         ("plain", 32, 0), ("refined", 8, 3), ("refined", 16, 2), ("refined", 24, 1),
         ("product", 0, 4),
     }  # fmt: skip
-
-
-def test_what_is_learned_is_announced(learner):
-    said = []
-    sb.evaluate(
-        learner, BASE[:300], queries=QUERIES, lengths=(16,), bytes=(2,), on_code=said.append
-    )
-    assert said[:2] == ["16 bits", "8 bits + 1 byte"]
-    assert said[-1] == "4 bytes"
-
-
-def test_no_sizes_are_learned_where_none_are_wanted(learner):
-    plain = sb.evaluate(learner, BASE, queries=QUERIES, lengths=())
-    assert [one.kind for one in plain.sizes] == ["plain"]
-    coder = sb.evaluate(learner.coder(), BASE, queries=QUERIES, bytes=(4,), lengths=())
-    assert coder.sizes == plain.sizes
-
-
-def test_another_length_keeps_the_refinement(refined):
-    longer = resized(refined, 48)
-    assert (longer.bits, longer.refine, longer.certified) == (48, 4, True)
-    plain = resized(refined, 48, refine=0)
-    assert (plain.refine, plain.certified) == (0, False)
-    coder = longer.learn(BASE).coder()
-    assert (coder.bits, coder.refine) == (48, 5)
-
-
-def test_importing_streambits_loads_no_evaluation():
-    code = (
-        "import sys, streambits as sb\n"
-        "print([n for n in sys.modules if n.startswith(('streambits.evaluation', 'paper'))])\n"
-        "print(sb.evaluate.__module__, 'evaluate' in sb.__all__)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.splitlines() == ["[]", "streambits.evaluation.evaluate True"]
 
 
 @pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")

@@ -86,9 +86,3 @@ def test_codes_that_rank_perfectly_have_a_mean_of_one():
     rows = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0)
     codes = Codes.from_bits(rows > 5)
     assert mean_average_precision(codes, rows, np.arange(40), 1.0) == 1
-
-
-def test_no_query_with_a_neighbour_gives_nan():
-    rows = np.arange(10.0)[:, None] * 100
-    codes = Codes.from_bits(rows > 500)
-    assert np.isnan(mean_average_precision(codes, rows, np.arange(10), 1.0))

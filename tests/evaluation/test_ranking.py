@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from streambits.evaluation.histograms import histogram
-from streambits.evaluation.ranking import (
-    RECALLS,
-    average_precisions,
-    mean,
-    precisions_at,
-    recalls_at,
-)
+from streambits.evaluation.ranking import RECALLS, average_precisions, precisions_at, recalls_at
 
 
 def tallied(distances, near, levels):
@@ -73,29 +67,6 @@ def test_inside_ties_the_curve_is_that_of_rows_in_proportion():
     counts, true = np.array([[2, 8]]), np.array([[2, 4]])
     found = precisions_at(counts, true, (1 / 6, 2 / 6, 4 / 6, 1.0))
     assert found[0] == pytest.approx([1, 1, 4 / 6, 6 / 10])
-
-
-def test_a_query_with_nothing_to_find_is_nan_and_left_out_of_the_mean():
-    counts, true = np.array([[1, 2], [3, 0]]), np.array([[1, 0], [0, 0]])
-    for values in (
-        average_precisions(counts, true),
-        recalls_at(counts, true, 1),
-        precisions_at(counts, true, [1.0])[:, 0],
-    ):
-        assert values[0] == 1
-        assert np.isnan(values[1])
-        assert mean(values) == 1
-
-
-def test_where_no_query_has_anything_to_find_the_mean_is_nan():
-    assert np.isnan(mean(np.array([np.nan, np.nan])))
-    assert np.isnan(mean(np.empty(0)))
-    np.testing.assert_array_equal(mean(np.array([[1, np.nan], [3, np.nan]])), [2, np.nan])
-
-
-def test_with_more_to_find_than_places_recall_stays_below_one():
-    assert recalls_at(np.array([[20]]), np.array([[10]]), 1) == pytest.approx([1 / 20])
-    assert recalls_at(np.array([[10, 10]]), np.array([[10, 0]]), 1) == pytest.approx([1 / 10])
 
 
 def test_a_curve_has_twenty_points_from_a_twentieth_to_all():

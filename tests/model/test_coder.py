@@ -156,11 +156,3 @@ def test_rows_out_of_reach_are_counted(train, rows):
         -((mixed[:, None] - train[None]) ** 2).sum(2).min(1) / coder.features.bandwidth
     )
     assert (closest < 0.01).sum() == 30
-
-
-def test_methods_without_landmarks_reach_everywhere(train, rows):
-    coder = sb.methods.METHODS["itq"](train, 4).learn(rows).coder()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        codes = coder.encode(1000 * rows)
-    assert not coder.out_of_reach(1000 * rows, codes).any()

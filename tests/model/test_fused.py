@@ -79,13 +79,6 @@ def test_rows_too_long_for_single_precision_have_the_far_code(coder, rows, count
     assert np.array_equal(found.packed, np.tile(coder._far, (count, 1)))
 
 
-def test_codes_of_few_rows_do_not_change_later(coder, rows):
-    first = coder.encode(rows[:1])
-    before = first.packed.copy()
-    coder.encode(rows[1:2])
-    assert np.array_equal(first.packed, before)
-
-
 def test_few_refined_rows_have_the_bytes_that_they_have_among_many(rows):
     coder = sb.ssbc(rows[:120], 16, refine=4).learn(rows).coder()
     many = coder.encode(rows)

@@ -123,12 +123,6 @@ def test_a_learner_does_not_merge_with_its_copy(method, build, train, rows, fing
         assert learner.seen == 2 * seen + 1
 
 
-def test_empty_learners_merge_with_their_copies(train, rows):
-    learner = sb.ssbc(train, 8)
-    assert learner.merge(copy_of(learner)).seen == 0
-    assert learner.merge(learner.fresh().learn(rows[:5])).seen == 5
-
-
 def test_a_merged_sample_has_rows_of_both_shards(train, rows):
     left, right = (Learner(GaussianAffinity(train), Gram(60), bits=8, sample=s) for s in (400,) * 2)
     left.learn(rows[:2500])
@@ -139,11 +133,3 @@ def test_a_merged_sample_has_rows_of_both_shards(train, rows):
     assert 0.4 < share < 0.6
     few = left.fresh().merge(left.fresh().learn(rows[:10]))
     assert few.sample.shape == (10, 8)
-
-
-def test_shards_of_two_half_lives_do_not_merge(train, rows, fingerprint):
-    left, right = (sb.ssbc(train, 8, half_life=half).learn(rows) for half in (100, 200))
-    before = fingerprint(left)
-    with pytest.raises(MergeError, match="different half-lives: they must agree"):
-        left.merge(right)
-    assert fingerprint(left) == before

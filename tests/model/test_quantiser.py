@@ -114,13 +114,6 @@ def test_a_fit_depends_on_its_seed_and_on_no_threads(rows):
     assert not np.array_equal(first.centres, ProductQuantiser.fit(rows, 4, seed=4).centres)
 
 
-@given(cuts=st.lists(st.integers(1, len(ROWS) - 1), max_size=6))
-def test_any_split_gives_the_same_bytes(cuts):
-    parts = [part for part in np.split(ROWS, sorted(cuts)) if len(part)]
-    found = np.concatenate([QUANTISER.encode(part) for part in parts])
-    np.testing.assert_array_equal(found, QUANTISER.encode(ROWS))
-
-
 def test_rows_between_two_centres_are_decided_alone_and_together_alike():
     """Integers in many places at the same distance of two centres."""
     rows = np.random.default_rng(0).integers(0, 4, (4000, 3)).astype(np.float64)

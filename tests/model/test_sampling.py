@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import streambits as sb
 from streambits import reservoir
-from streambits.errors import InputError, MergeError
+from streambits.errors import InputError
 from streambits.model.batches import RowBatch
 from streambits.model.sampling import Reservoir, _displaced
 
@@ -57,11 +57,6 @@ def test_a_merged_sample_holds_the_smallest_keys_of_both(size, place, seed):
     assert left.seen == 500
     expected = NUMBERED[np.argsort(keys)[:size], 0]
     assert np.array_equal(np.sort(left.rows[:, 0]), np.sort(expected))
-
-
-def test_samples_of_two_sizes_do_not_merge():
-    with pytest.raises(MergeError, match="3 and of 4"):
-        sample_of(NUMBERED, 3).merge(sample_of(NUMBERED, 4))
 
 
 def test_a_copy_goes_its_own_way_and_a_restored_sample_goes_on_the_same(fingerprint):

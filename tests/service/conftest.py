@@ -158,20 +158,6 @@ def serving(forks, tmp_path):
         one.stop(signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
-def serve_in(forks):
-    """serve_in(folder): a service of an index that is there."""
-    started = []
-
-    def serve(folder):
-        started.append(Serving(forks, folder))
-        return started[-1]
-
-    yield serve
-    for one in started:
-        one.stop(signal.SIGKILL)
-
-
 @pytest.fixture(scope="session")
 def vectors():
     return np.random.default_rng(0).standard_normal((3000, 8)).astype(np.float32)

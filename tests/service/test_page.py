@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from browsers import started
+from service.conftest import Serving
 from streambits import StreamIndex
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ class Service(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def service(serve_in, tmp_path_factory):
+def service(forks, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page") / "index"
     rng = np.random.default_rng(0)
     centres = 4 * rng.standard_normal((6, COLUMNS))
@@ -55,7 +56,7 @@ def service(serve_in, tmp_path_factory):
         index.add(rows[:-500], names[:-500])
         index.renew()
         index.add(rows[-500:], names[-500:])  # so codes of two epochs are there
-    found = serve_in(folder)
+    found = Serving(forks, folder)
     yield Service(f"{found.address}/", found.token, COLUMNS)
     assert found.stop() == 0
 
@@ -186,25 +187,6 @@ def test_an_epoch_change_appears_without_reload(visit, service):
     page.wait_for_selector(f"#announcer >> text=Epoch {epoch} has begun.", state="attached")
     expect(page.locator("#figures div").last).to_have_text(re.compile(f"^Epoch{epoch}of"))
     assert page.evaluate("window.same")
-
-
-def test_without_events_the_page_asks_every_two_seconds_and_notices_silence(visit, service):
-    asked = []
-
-    def before(page):
-        _without_events(page)
-        page.on("request", lambda request: asked.append(request.url))
-
-    page = visit(before=before, quiet=False)
-    page.wait_for_selector("#epochs-rows tr")
-    epoch = service.post("v1/epochs", {})["epoch"]
-    page.wait_for_selector(f"#epochs-rows tr:has(.badge) >> text=/^{epoch} current/")
-    assert page.locator("#connection").inner_text() == "Live, asked every 2 seconds"
-    assert 2 <= sum(url.endswith("/v1/status") for url in asked) <= 4
-    page.route("**/v1/*", lambda route: route.abort())
-    page.wait_for_selector("#sentence.bad >> text=No figures from the service since")
-    page.unroute("**/v1/*")
-    page.wait_for_selector("#sentence.good")
 
 
 def test_try_it_finds_a_known_neighbour(visit, service):

@@ -1,5 +1,3 @@
-import pytest
-
 from tools.docstrings import Docstring, Field
 
 TEXT = """What it does, on
@@ -58,16 +56,3 @@ def test_markdown_has_all_of_it_and_no_accidents():
     assert "-   `rows`, *array of shape (n, d)*: The rows.\n    \n    A second paragraph." in text
     assert "\n-   `k`, *int, default 10*\n" in text
     assert "```pycon\n>>> 1 + 1\n2\n\n>>> 2\n2\n```" in text
-
-
-def test_no_docstring_is_empty():
-    assert Docstring.read(None).markdown() == ""
-
-
-def test_a_section_of_another_name_is_refused():
-    with pytest.raises(ValueError, match="Returnz"):
-        Docstring.read("A.\n\nReturnz\n-------\nint\n")
-
-
-def test_signs_of_comparison_are_shown_as_they_are():
-    assert Docstring.read("It is <= Delta, and > 0.").markdown() == r"It is &lt;= Delta, and \> 0."

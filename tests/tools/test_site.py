@@ -113,20 +113,6 @@ def test_the_start_page_reads_well(visit):
 
 
 @pytest.mark.slow
-def test_what_is_copied_can_be_pasted(address, visit):
-    """Without prompts and answers; a block that needs an earlier one is still Python."""
-    page = visit("how-to.html")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
-    blocks = page.locator(".highlight", has=page.locator(".gp"))
-    for block in (blocks.nth(0), blocks.nth(1), blocks.nth(blocks.count() - 1)):
-        block.locator("button").click()
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert ">>>" not in copied
-        compile(copied, "what was copied", "exec")
-    assert blocks.count() == page.locator(".highlight", has_text=">>>").count() > 20
-
-
-@pytest.mark.slow
 def test_the_search_finds_a_name(visit):
     page = visit()
     page.click(".md-search__button")

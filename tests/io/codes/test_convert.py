@@ -260,6 +260,7 @@ def test_places_without_codes_are_refused(codes, tmp_path):
         ("postgresqll://me:hunter2@host/db", {}, "names no sink"),
         ("jsonl:postgresql://me:hunter2@host/db", {}, "names no sink"),
         ("postgresql:/me:hunter2@host/db", {}, "names no sink"),
+        ("parquet:x", {}, "parquet:x has the prefix parquet, which went: name the folder, x"),
         ("x.jsonl", {}, r"x\.jsonl names a file, .* convert them .* by streambits index"),
         ("folder", {"table": "x"}, "folder is a folder, and has no table 'x'"),
         ("folder", {"rows": 0}, "rows is 0"),

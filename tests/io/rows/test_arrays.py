@@ -211,15 +211,6 @@ def test_records_that_are_none(read, content, message):
         read("a.fvecs", content)
 
 
-def test_records_of_bytes_and_lengths(read, tmp_path):
-    _, rows, _ = read("a.bvecs", record(255, 2, kind="B") + record(3, 4, kind="B"))
-    assert (rows.tolist(), rows.dtype) == ([[255, 2], [3, 4]], np.float32)
-    path = tmp_path / "a.fvecs"
-    for content, length in ((b"", 0), (record(1, 2) * 3, 3)):
-        path.write_bytes(content)
-        assert open_source(str(path)).length == length
-
-
 @pytest.mark.parametrize("name", ["C.npy", "Fortran.npy", "a.fvecs", "stored.npz"])
 def test_batches_are_bounded_by_bytes_and_names_refused(write, tmp_path, monkeypatch, name):
     rows = np.arange(3000.0, dtype=np.float32).reshape(300, 10)

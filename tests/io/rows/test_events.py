@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from conformance import check_source
-from streambits.errors import InputError
 from streambits.io.rows import open_source
 
 OPTIONS = {"columns": "v", "ids": "id", "removed": "gone", "keep": ["text", "url"]}
@@ -175,12 +174,6 @@ def test_the_first_good_row_decides_the_kind(name, tmp_path, gather):
     assert (ids, rejects[1].reason) == (["b"], "the id is missing")
 
 
-def test_a_file_without_rows_does_not(name, tmp_path, gather):
-    FILES[name](tmp_path / f"0-{name}", [])
-    FILES[name](tmp_path / f"1-{name}", [("a", [1.0, 2.0], None, None)])
-    assert gather(open_source(tmp_path, **options_of(name)).read())[0] == ["a"]
-
-
 @pytest.mark.parametrize("value", ["yes", "2", "null"])
 def test_what_is_neither_true_nor_false_is_a_reject(read, value):
     content = f"id,a,gone\n1,1,{value}\n2,2,TRUE\n3,3, 0\n4,x,1\n"
@@ -219,29 +212,6 @@ def test_what_is_kept_is_text(tmp_path):
     parquet.write_table(table, tmp_path / "a.parquet")
     [batch] = open_source(tmp_path / "a.parquet", keep=["c", "label"]).read()
     assert batch.payload.tolist() == [["x", "3"], ["y", None]]
-
-
-def test_columns_that_are_kept_are_not_coordinates(tmp_path, gather):
-    (tmp_path / "a.csv").write_text("a,label,n\n1,5,6\n")
-    [batch] = open_source(tmp_path / "a.csv", keep=["label", "n"]).read()
-    assert (batch.rows.tolist(), batch.payload.tolist()) == ([[1]], [["5", "6"]])
-
-
-@pytest.mark.parametrize("option", ["removed", "keep"])
-def test_columns_that_are_not_there(name, tmp_path, option):
-    FILES[name](tmp_path / name, EVENTS)
-    source = open_source(tmp_path / name, **options_of(name) | {option: "nowhere"})
-    if "json" in name:
-        assert list(source.read())
-        return
-    with pytest.raises(InputError, match=f"{name} has no column 'nowhere'; it has id, "):
-        list(source.read())
-
-
-def test_a_column_that_is_not_of_true_and_false(tmp_path):
-    parquet.write_table(pa.table({"id": [1], "v": [[1.0]], "gone": [0]}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="column 'gone' is int64, not true or false"):
-        list(open_source(tmp_path / "a.parquet", ids="id", removed="gone").read())
 
 
 TEXTS = ["00000000-0000-0000-0000-000000000007", "12345678-1234-5678-1234-567812345678"]

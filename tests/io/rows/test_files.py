@@ -170,16 +170,6 @@ def test_a_file_that_has_become_shorter(write, tmp_path, name):
         list(open_source(path).read(last.offset))
 
 
-def test_a_broken_file_is_found_when_it_is_reached(tmp_path):
-    np.save(tmp_path / "1.npy", np.ones((3, 2)))
-    (tmp_path / "2.npy").write_bytes(b"nothing")
-    batches = open_source(str(tmp_path)).read()
-    assert len(next(batches).rows) == 3
-    with pytest.raises(StorageError, match=r"2.npy cannot be read as .npy"):
-        next(batches)
-    assert open_source(str(tmp_path)).length is None
-
-
 TABLES = {
     "a.csv": lambda path, table: path.write_text(lines_of(table, ",")),
     "a.tsv": lambda path, table: path.write_text(lines_of(table, "\t")),
@@ -248,11 +238,6 @@ def test_a_column_of_labels_is_not_taken_for_a_coordinate(saved, gather, name):
     ids, rows, _ = gather(open_source(path, ids="key", columns=["a", "b"]).read())
     assert (ids, rows.tolist()) == ([7, 8], [[1, 2], [3, 4]])
     assert gather(open_source(path, ids="key", keep=name).read())[1].tolist() == [[1, 2], [3, 4]]
-
-
-def test_names_that_only_begin_like_that_are_coordinates(saved, gather):
-    path = saved({"idle": [1], "label_1": [2], "width": [3]})
-    assert gather(open_source(path).read())[1].tolist() == [[1, 2, 3]]
 
 
 def test_files_with_columns_in_another_order_or_without_one(saved, gather, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import FORMATS, open_source
-from streambits.io.rows.inputs import Input, difference, fingerprint
+from streambits.io.rows.inputs import fingerprint
 
 KINDS = {
     "header.csv": "csv",
@@ -115,31 +115,6 @@ def test_the_ends_and_what_stands_before_the_offset_are_looked_at(place, tmp_pat
     assert wanted.get(place, "the 64 KiB before the offset to resume from differ") in words
 
 
-def test_only_files_that_were_read_are_looked_at(tmp_path):
-    for name in "abc":
-        np.save(tmp_path / f"{name}.npy", np.full((8, 2), ord(name)))
-    source = open_source(str(tmp_path), rows=5)
-    chunks = iter(source.read())
-    offset = [next(chunks).offset for _ in range(3)][-1]  # in the second file
-    evidence = source.evidence(offset)
-    for name in "abc":
-        np.save(tmp_path / f"{name}.npy", np.ones((8, 2)))
-    words = open_source(str(tmp_path)).changes(evidence)
-    assert [text.split(": ")[0][-5:] for text in words] == ["a.npy", "b.npy"]
-    again = open_source(str(tmp_path), rows=5, accept_changes=True)
-    again.changes(evidence)
-    chunks = list(again.read(offset))
-    assert len(again.evidence(chunks[-1].offset)) == 3
-
-
-def test_a_file_that_has_grown_says_so(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("1,2\n" * 100)
-    known = fingerprint(Input(str(path)))
-    path.write_text("1,2\n" * 101)
-    assert difference(Input(str(path)), known).startswith("it has 404 bytes and had 400")
-
-
 def test_what_was_replaced_while_it_was_read_is_noticed_later(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2\n" * 40)
@@ -210,17 +185,6 @@ def test_in_the_middle_of_a_file_too(tmp_path):
     assert resumed(tmp_path, evidence, offset)[:2] == ([], [3, 0, 9, 4])
 
 
-def test_a_list_of_files_may_grow(tmp_path):
-    paths = [tmp_path / "b.csv", tmp_path / "a.csv", tmp_path / "b.csv"]
-    number(paths[0], 1)
-    number(paths[1], 2)
-    source = open_source(paths[:1])
-    [batch] = source.read()
-    evidence = source.evidence(batch.offset)
-    assert source.identity() == open_source(paths).identity()
-    assert resumed(paths, evidence, batch.offset)[:2] == ([], [2, 1])  # the second time it is new
-
-
 @pytest.mark.parametrize("change", ["gone", "grown", "exchanged"])
 def test_a_file_that_was_read_must_be_there_and_the_same(grown, change):
     folder, evidence, offset = grown
@@ -238,15 +202,6 @@ def test_a_file_that_was_read_must_be_there_and_the_same(grown, change):
     [batch] = source.read(offset)
     assert batch.rows.tolist() == [[1]]
     assert open_source(folder).changes(source.evidence(batch.offset)) == []
-
-
-def test_the_file_that_was_being_read_may_be_gone_if_that_is_accepted(grown):
-    folder, evidence, offset = grown
-    (folder / "d.csv").unlink()
-    number(folder / "e.csv", 5)
-    source = open_source(folder, accept_changes=True)
-    assert source.changes(evidence) == []
-    assert [batch.rows.tolist() for batch in source.read(offset)] == [[[5]]]
 
 
 def test_many_files_are_compared_without_opening_them(grown, monkeypatch):

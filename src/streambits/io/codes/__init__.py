@@ -111,6 +111,9 @@ def open_sink(
         raise InputError(
             f"{redact_url(str(target))!r} names no sink: choose a folder, or {URLS[0]}..., a table"
         )
+    prefix, colon, path = str(target).partition(":")
+    if colon and prefix in FORMATS:  # of version 0.2.0
+        raise InputError(f"{target} has the prefix {prefix}, which went: name the folder, {path}")
     if _format_of(Path(target)):
         raise InputError(
             f"{target} names a file, and codes are written to a folder or a table as they come: "

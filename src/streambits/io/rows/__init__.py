@@ -55,7 +55,6 @@ def open_source(
     keep: Sequence[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
     rows: int | None = None,
-    groups: tuple[int, int] | None = None,
     follow: bool = False,
     idle: float | None = None,
     retry_seconds: float | None = None,
@@ -92,8 +91,6 @@ def open_source(
     rows
         Rows per batch, at most; by default 8,192 of a file. Of a broker messages per batch, by
         default 1,024, and at most 32 where they have many rows.
-    groups
-        Of Parquet files: the first row group to read, and the one to stop before. By default all.
     follow
         Of a broker: wait for more messages without end.
     idle
@@ -155,7 +152,7 @@ def open_source(
         raise InputError(f"{name} is for brokers: files are read to their end")
     vectors = None if columns is None else _names(columns, "columns")
     most = ReadOptions().rows if rows is None else as_count(rows, "rows")
-    read_options = ReadOptions(vectors, ids, most, removed, _names(keep), groups)
+    read_options = ReadOptions(vectors, ids, most, removed, _names(keep))
     _check_names(read_options)
     if stream is not None:
         return ArrowStream(stream, read_options)

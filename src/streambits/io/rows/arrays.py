@@ -4,7 +4,7 @@ Blocks of rows are read, not mapped: a mapped file that somebody cuts off ends t
 signal. Only an array in the order of Fortran is mapped; one of a .npz is read whole.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -57,12 +57,12 @@ class _ArrayReader:
             )
 
     def _batch(
-        self, rows: NDArray[Any], row: int, ids: Ids | None = None, why: Any = lambda _: ""
+        self, rows: NDArray[Any], row: int, ids: Ids | None = None, wrong: Sequence[str] = ()
     ) -> RowBatch:
-        """row: of the file, the first of these; why: what is wrong with the id at a place."""
-        bad = np.array([bool(why(place)) for place in range(len(rows))], np.bool_)
+        """row: of the file, the first of these; wrong: what is wrong with the ids, if any is."""
+        bad = np.array([bool(why) for why in wrong], np.bool_) if any(wrong) else None
         numbers = rows.astype(float_type(rows.dtype), copy=False)
-        parsed = ParsedRows(numbers, ids, bad if bad.any() else None, why=why)
+        parsed = ParsedRows(numbers, ids, bad, why=lambda at: wrong[at] if wrong else None)
         return split_rejects(
             parsed,
             {"row": row + len(rows)},
@@ -207,7 +207,8 @@ class Vecs(_ArrayReader):
     number: np.dtype[Any] = np.dtype("<f4")
 
     def length(self) -> int | None:
-        size, schema = self.source.size(), self.schema()
+        with file_errors(self.path, self.kind):
+            size, schema = self.source.size(), self.schema()
         record = self._record(schema.width if schema else 0).itemsize
         return None if size is None else size // record
 
@@ -277,12 +278,12 @@ class ByteVecs(Vecs):
     number = np.dtype("u1")
 
 
-def _text_ids(values: NDArray[Any], *, text: bool) -> tuple[Ids, Callable[[int], str]]:
-    """Ids of the kind of the source, and what tells which of them are bad."""
+def _text_ids(values: NDArray[Any], *, text: bool) -> tuple[Ids, list[str]]:
+    """Ids of the kind of the source, and what is wrong with each."""
     plain: list[Any] = values.tolist()
     wrong = [why_bad_id(value, text) for value in plain]
     good = [("" if text else 0) if why else value for value, why in zip(plain, wrong, strict=True)]
-    return np.array(good, TEXT if text else np.int64), wrong.__getitem__
+    return np.array(good, TEXT if text else np.int64), wrong
 
 
 @contextmanager

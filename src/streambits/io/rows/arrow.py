@@ -40,39 +40,83 @@ UUID_BYTES = 16
 FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's, and NumPy's
 
 
-class Parquet:
-    """A Parquet file, read by row groups. Memory: a batch of rows, and a buffer per column."""
+class _TableReader:
+    """What Parquet and Arrow have in common. A subclass knows `_schema` and `_pieces`."""
 
-    keys: tuple[str, ...] = ("row",)
+    kind: str
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self.path, self.source, self._options = source.name, source, options
 
     def length(self) -> int | None:
-        with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
-            return sum(_group_rows(file)[slice(*(self._options.groups or (None,)))])
+        return None
+
+    def _schema(self) -> Any:
+        """The schema of the table."""
+        raise NotImplementedError
+
+    def _pieces(
+        self, names: Sequence[str], at: Position | None, most: int
+    ) -> Iterator[tuple[Any, Position]]:
+        """Record batches of at most so many rows, with the offsets behind them."""
+        raise NotImplementedError
 
     def schema(self) -> RowSchema | None:
-        with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
-            names = vector_columns(file.schema_arrow, self._options, self.path)
-            batches = file.iter_batches(PROBE, columns=list(names), use_threads=False)
-            found = row_schema(names, file.schema_arrow, batches, self.path)
-            empty = not file.metadata.num_rows
-            return found if empty else with_kind(found, file.schema_arrow, self._options)
+        with file_errors(self.path, self.kind):
+            schema = self._schema()
+            names = vector_columns(schema, self._options, self.path)
+            found, rows = row_schema(names, schema, iter(()), self.path), 0
+            ids = () if self._options.ids is None else (self._options.ids,)
+            probed = ids if found else names  # no more is read than has to be
+            for piece, _ in self._pieces(probed, None, PROBE) if probed else ():
+                rows += piece.num_rows
+                found = found or row_schema(names, schema, iter([piece]), self.path)
+                if found:
+                    break
+            return with_kind(found, schema, self._options) if rows else found
 
     def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
         row = at["row"] if at else 0
-        where = file_errors(self.path, "Parquet", lambda: f" from row {row} on")
-        with where, open_parquet(self.source) as file:
-            first, end = self._options.groups or (0, file.num_row_groups)
-            row = row if at else sum(_group_rows(file)[:first])
-            wanted = _wanted(file.schema_arrow, schema, self._options, self.path)
+        with file_errors(self.path, self.kind, lambda: f" from row {row} on"):
+            wanted = _wanted(self._schema(), schema, self._options, self.path)
             most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
-            for batch in _row_groups(file, wanted, row, most, end):
-                row += batch.num_rows
-                yield table_batch(
-                    batch.select(wanted), schema, self._options, self.path, {"row": row}
-                )
+            for piece, place in self._pieces(wanted, at, most):
+                row = place["row"]
+                yield table_batch(piece, schema, self._options, self.path, place)
+
+
+class Parquet(_TableReader):
+    """A Parquet file, read by row groups. Memory: a batch of rows, and a buffer per column."""
+
+    keys: tuple[str, ...] = ("row",)
+    kind = "Parquet"
+
+    def length(self) -> int | None:
+        with file_errors(self.path, "Parquet"), open_parquet(self.source) as file:
+            return int(file.metadata.num_rows)
+
+    def _schema(self) -> Any:
+        with open_parquet(self.source) as file:
+            return file.schema_arrow
+
+    def _pieces(
+        self, names: Sequence[str], at: Position | None, most: int
+    ) -> Iterator[tuple[Any, Position]]:
+        with open_parquet(self.source) as file:
+            meta, row = file.metadata, at["row"] if at else 0
+            sizes = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
+            starts = np.cumsum([0, *sizes])
+            first = int(np.searchsorted(starts, row, side="right")) - 1
+            groups, extra = list(range(first, len(sizes))), row - int(starts[first])
+            if not groups:
+                return
+            options = {"columns": list(names), "use_threads": False}
+            for batch in file.iter_batches(most, row_groups=groups, **options):
+                left = batch.slice(extra)
+                extra -= batch.num_rows - left.num_rows
+                row += left.num_rows
+                if left.num_rows:
+                    yield left.select(list(names)), {"row": row}
 
 
 @contextmanager
@@ -89,73 +133,35 @@ def open_parquet(source: Input) -> Iterator[Any]:
         )
 
 
-def row_groups(path: str) -> int:
-    """Row groups of a Parquet file."""
-    with file_errors(path, "Parquet"), open_parquet(Input(path)) as file:
-        return int(file.num_row_groups)
-
-
-def _group_rows(file: Any) -> list[int]:
-    """Rows of each row group."""
-    meta = file.metadata
-    return [int(meta.row_group(group).num_rows) for group in range(meta.num_row_groups)]
-
-
-def _row_groups(file: Any, names: list[str], row: int, most: int, end: int) -> Iterator[Any]:
-    """Batches from `row` on, up to the row group `end`; those before the row are not read."""
-    starts = np.cumsum([0, *_group_rows(file)])
-    first = int(np.searchsorted(starts, row, side="right")) - 1
-    groups, extra = list(range(first, end)), row - int(starts[first])
-    if not groups:
-        return
-    for batch in file.iter_batches(most, row_groups=groups, columns=names, use_threads=False):
-        left = batch.slice(extra)
-        extra -= batch.num_rows - left.num_rows
-        if left.num_rows:
-            yield left
-
-
-class Arrow:
+class Arrow(_TableReader):
     """An Arrow file or stream. Memory: one record batch, as it was written, of the columns in use.
 
     It is read, not mapped: a mapped file that somebody cuts off ends the process by a signal.
     """
 
     keys: tuple[str, ...] = ("row", "batch", "within")  # within: rows of the record batch
+    kind = "Arrow"
 
-    def __init__(self, source: Input, options: ReadOptions) -> None:
-        self.path, self.source, self._options = source.name, source, options
+    def _schema(self) -> Any:
+        with self._open() as file:
+            return file.schema
 
-    def length(self) -> int | None:
-        return None
-
-    def schema(self) -> RowSchema | None:
-        with file_errors(self.path, "Arrow"):
-            with self._open() as file:
-                schema, found, rows = file.schema, None, 0
-            names = vector_columns(schema, self._options, self.path)
-            with self._open(names) as file:
-                for _, batch in _record_batches(file, list(names), 0):
-                    rows += batch.num_rows
-                    found = row_schema(names, schema, cut_batch(batch, 0, PROBE), self.path)
-                    if rows and found:
-                        break
-            return with_kind(found, schema, self._options) if rows else found
-
-    def batches(self, schema: RowSchema | None, at: Position | None) -> Iterator[RowBatch]:
-        at = at or {"row": 0, "batch": 0, "within": 0}
-        row, within = at["row"], at["within"]
-        with file_errors(self.path, "Arrow", lambda: f" from row {row} on"):
-            with self._open() as file:
-                wanted = _wanted(file.schema, schema, self._options, self.path)
-            most = batch_rows(self._options.rows, 8 * schema.width if schema else 0)
-            with self._open(wanted) as file:
-                for number, batch in _record_batches(file, wanted, at["batch"]):
-                    for piece in cut_batch(batch, within, most):
-                        row, within = row + piece.num_rows, within + piece.num_rows
-                        place = {"row": row, "batch": number, "within": within}
-                        yield table_batch(piece, schema, self._options, self.path, place)
-                    within = 0
+    def _pieces(
+        self, names: Sequence[str], at: Position | None, most: int
+    ) -> Iterator[tuple[Any, Position]]:
+        row, first, within = (at["row"], at["batch"], at["within"]) if at else (0, 0, 0)
+        with self._open(names) as file:
+            if hasattr(file, "num_record_batches"):
+                numbered = ((i, file.get_batch(i)) for i in range(first, file.num_record_batches))
+            else:  # of a stream, those that come before are skipped
+                numbered = ((i, batch) for i, batch in enumerate(file) if i >= first)
+            for number, whole in numbered:
+                batch = whole.select(list(names))
+                batch.validate(full=True)  # it is not checked otherwise
+                for piece in cut_batch(batch, within, most):
+                    row, within = row + piece.num_rows, within + piece.num_rows
+                    yield piece, {"row": row, "batch": number, "within": within}
+                within = 0
 
     @contextmanager
     def _open(self, names: Sequence[str] = ()) -> Iterator[Any]:
@@ -171,18 +177,6 @@ class Arrow:
                 places = sorted(file.schema.get_field_index(name) for name in names)
                 file = start(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
             yield file
-
-
-def _record_batches(file: Any, names: list[str], first: int) -> Iterator[tuple[int, Any]]:
-    """Batches with their numbers; those of a stream that come before `first` are skipped."""
-    if hasattr(file, "num_record_batches"):
-        numbered = ((i, file.get_batch(i)) for i in range(first, file.num_record_batches))
-    else:
-        numbered = ((i, batch) for i, batch in enumerate(file) if i >= first)
-    for number, batch in numbered:
-        wanted = batch.select(names)
-        wanted.validate(full=True)  # it is not checked otherwise
-        yield number, wanted
 
 
 class ArrowStream:
@@ -201,9 +195,9 @@ class ArrowStream:
 
     length: int | None = None
 
-    def __init__(self, data: Any, options: ReadOptions, name: str | None = None) -> None:
+    def __init__(self, data: Any, options: ReadOptions) -> None:
         self._data, self._options = data, options
-        self.name = name or f"the {type(data).__name__}"
+        self.name = f"the {type(data).__name__}"
 
     def identity(self) -> Any:
         options = self._options
@@ -237,23 +231,6 @@ class ArrowStream:
                     batch = table_batch(piece, schema, self._options, self.name, {"row": row})
                     counted = self._options.ids is None
                     yield batch._replace(ids=start + batch.ids) if counted else batch
-
-
-def table_columns(schema: Any, options: ReadOptions, name: str) -> tuple[str, ...]:
-    """The columns with the vectors in a table called `name`, if all that is asked for is there."""
-    return vector_columns(schema, options, name)
-
-
-def table_layout(table: Any, options: ReadOptions, name: str) -> RowSchema | None:
-    """What a row of a table in memory is made of; None if there is no good row."""
-    names = vector_columns(table.schema, options, name)
-    found = row_schema(names, table.schema, cut_batch(table, 0, PROBE), name)
-    return with_kind(found, table.schema, options)
-
-
-def table_batches(table: Any, options: ReadOptions, name: str) -> Iterator[RowBatch]:
-    """The rows of a table in memory."""
-    return ArrowStream(table, options, name).read()
 
 
 def cut_batch(batch: Any, start: int, most: int) -> Iterator[Any]:

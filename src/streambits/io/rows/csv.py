@@ -2,6 +2,7 @@
 
 import bisect
 import collections
+import contextlib
 import csv
 import re
 from collections.abc import Iterable, Sequence
@@ -119,6 +120,9 @@ class CsvParser:
             usable = (texts[at] for at in np.flatnonzero(good) if at not in cells.wrong)
             first = next(filter(None, usable), None)
             schema = schema._replace(text=None if first is None else not INTEGER.fullmatch(first))
+        if not schema.text and all(map(INTEGER.fullmatch, texts)):
+            with contextlib.suppress(OverflowError):  # which of them is, is looked for below
+                return np.array(list(map(int, texts)), np.int64), schema
         nothing: Any = "" if schema.text else 0
         ids = [nothing] * len(texts)
         for place, text in enumerate(texts):

@@ -33,8 +33,7 @@ class ReadOptions(NamedTuple):
     """What to read.
 
     columns: those of the vectors, None for the default; ids: the column that has them; rows: per
-    batch; removed: the column that says that a row removes its id; keep: further columns; groups:
-    of a Parquet file, the first row group to read and the one to stop before.
+    batch; removed: the column that says that a row removes its id; keep: further columns.
     """
 
     columns: tuple[str, ...] | None = None
@@ -42,7 +41,6 @@ class ReadOptions(NamedTuple):
     rows: int = 8192
     removed: str | None = None
     keep: tuple[str, ...] = ()
-    groups: tuple[int, int] | None = None
 
     @property
     def others(self) -> tuple[str, ...]:
