@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from streambits._arrays import as_number
 from streambits.errors import UnreachableError
@@ -11,6 +12,7 @@ from streambits.io.urls import redact
 logger = logging.getLogger("streambits")
 FIRST, LONGEST = 0.1, 5.0  # seconds between two tries
 DEFAULT = 60.0
+T = TypeVar("T")
 
 
 class Retry:
@@ -31,6 +33,25 @@ class Retry:
         self.what, self.secrets = what, tuple(secrets)
         self._since: float | None = None
         self._pause = FIRST
+
+    def run(
+        self,
+        work: Callable[[], T],
+        errors: type[Exception] | tuple[type[Exception], ...],
+        reason: Callable[[Any], object],
+    ) -> T:
+        """Do the work, again and again after these errors, until it succeeds.
+
+        reason: says why an error came, or raises what is to be raised at once.
+        """
+        while True:
+            try:
+                answer = work()
+            except errors as error:
+                self.wait(reason(error))
+            else:
+                self.answered()
+                return answer
 
     def wait(self, reason: object) -> None:
         """Sleep before the next try, or raise if there has been no answer for too long."""

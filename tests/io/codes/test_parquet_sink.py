@@ -1,16 +1,14 @@
 """Parquet parts: they go on exactly where a state was taken, wherever a process died."""
 
-import io
 import json
 import os
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from streambits import Codes, _files
+import crashes
+from streambits import Codes
 from streambits._digests import seal
 from streambits.errors import ChangedError, InputError, StorageError
 from streambits.io.codes.parquet import ParquetSink, part_facts, read_codes
@@ -98,144 +96,76 @@ def test_a_resumed_sink_is_as_it_was(length, opened, lengths):
     assert content(sink) == content(opened("wanted"))
 
 
-# Every point where a process can die
-
-
-class Died(BaseException):
-    """The end of a process."""
-
-
-class Disk:
-    """Counts what is done to the disk, and fails or ends at the n-th of it.
-
-    fails: the n-th raises an OSError, and those after it work; else it raises `Died`, and nothing
-    after it reaches the disk, as if the process had been killed.
-    """
-
-    def __init__(self, patch):
-        self.left, self.fails, self.patch, self.processes = 0, False, patch, count()
-        disk, real = self, {name: getattr(Path, name) for name in ("replace", "unlink")}
-
-        class File(io.FileIO):
-            def write(self, data):
-                disk.step(lambda: super(File, self).write(bytes(data)[: len(data) // 2]))
-                return super().write(data)
-
-        def act(name):
-            return lambda *asked, **more: disk.step() or real[name](*asked, **more)
-
-        for name in real:
-            patch.setattr(Path, name, act(name))
-        fsync = os.fsync
-        patch.setattr(os, "fsync", lambda descriptor: disk.step() or fsync(descriptor))
-        patch.setattr(_files, "open", lambda path, mode, **_: File(path, mode[:1]), raising=False)
-
-    def step(self, half=lambda: None):
-        if self.left is None:
-            raise OSError(5, "the process is gone")
-        self.left -= 1
-        if self.left == 0:
-            half()
-            if self.fails:
-                raise OSError(28, "No space left on device")
-            self.left = None
-            raise Died
-
-    def limit(self, left):
-        """A new process begins, which ends at so many steps."""
-        self.left = left
-        self.patch.setattr(_files, "_MACHINE", f"{next(self.processes)}")
-
-
 class Job:
-    """Changes and commits, whose states are kept as by a job."""
+    """Changes and commits, whose states are kept beside the folder as by a job."""
 
-    def __init__(self, folder, codes, rng):
-        self.folder, self.state, self.next = folder, None, 0
+    def __init__(self, folder, codes, seed=0):
+        rng = np.random.default_rng(seed)
+        self.folder, self.file = folder, folder.with_suffix(".json")
         self.changes = []
         for start in range(0, 72, 6):
             ids = rng.integers(0, 30, 6) if start else np.arange(6)
             self.changes.append((ids, None if start % 5 == 3 else codes[start : start + 6]))
 
-    def run(self):
+    def kept(self):
+        """How many changes were committed, and the state of the sink then."""
+        return json.loads(self.file.read_text()) if self.file.exists() else (0, None)
+
+    def __call__(self):
         """On from the last state to the end."""
-        sink = ParquetSink(self.folder, 20, rows=16)
-        if self.state is None:
-            self.state = sink.state()
-        else:
-            sink.resume(self.state)
-        for number in range(self.next, len(self.changes)):
-            ids, codes = self.changes[number]
+        sink, (begin, state) = ParquetSink(self.folder, 20, rows=16), self.kept()
+        if state is not None:
+            sink.resume(state)
+        for number, (ids, codes) in enumerate(self.changes[begin:], begin):
+            if number % 4 == 0:
+                self.file.write_text(json.dumps((number, sink.state())))
             if codes is None:
                 sink.remove(ids)
             else:
                 sink.write(ids, codes)
-            if number % 4 == 3:
-                self.state, self.next = json.loads(json.dumps(sink.state())), number + 1
-        self.state, self.next = json.loads(json.dumps(sink.state())), len(self.changes)
+        self.file.write_text(json.dumps((len(self.changes), sink.state())))
         sink.close()
 
-    def wanted(self, end):
-        live = {}
+    def check(self):
+        """Readers find what was committed; the number of ids is returned."""
+        end, state = self.kept()
+        wanted, read = {}, {}
         for ids, codes in self.changes[:end]:
             for place, key in enumerate(ids.tolist()):
-                live.pop(key, None)
+                wanted.pop(key, None)
                 if codes is not None:
-                    live[key] = codes.packed[place].tobytes()
-        return live
+                    wanted[key] = codes.packed[place].tobytes()
+        for ids, codes in read_codes(self.folder, committed=state) if state else ():
+            read |= dict(zip(ids.tolist(), (code.tobytes() for code in codes.packed), strict=True))
+        assert read == wanted
+        return len(wanted)
 
-    def committed(self):
-        """What readers find."""
-        live = {}
-        for ids, codes in read_codes(self.folder, committed=self.state):
-            live |= dict(zip(ids.tolist(), (code.tobytes() for code in codes.packed), strict=True))
-        return live
+    def rows(self):
+        return sum(parquet.read_metadata(file).num_rows for file in self.folder.glob("part-*"))
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("crash", [crashes.exits, crashes.fails])
 @pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_point_where_it_can_end(fails, step, codes, tmp_path, monkeypatch):
-    """Then what was committed can be read, and going on gives the same; a second end, too.
-
-    step: from one point to the next.
-    """
-    disk = Disk(monkeypatch)
-    disk.fails = fails
-    for stop in range(1, 1000, step):
-        job = Job(tmp_path / f"job{stop}", codes, np.random.default_rng(0))
-        done = False
-        for left in (stop, 1 + stop * 7 % 60):
-            disk.limit(left)
-            try:
-                job.run()
-                done = disk.left is not None and disk.left > 0
-            except Died:
-                pass
-            except StorageError as error:
-                error.args[0].index("No space left on device")
-            disk.limit(0)
-            if job.state is not None:
-                assert job.committed() == job.wanted(job.next)
-            if done:
-                break
-        job.run()
-        assert job.committed() == job.wanted(len(job.changes))
-        rows = sum(parquet.read_metadata(file).num_rows for file in job.folder.glob("part-*"))
-        assert rows == len(job.wanted(len(job.changes)))
-        if done and left == stop:
-            break
-    assert 100 < stop < 900
+def test_every_point_where_it_can_end(crash, step, codes, tmp_path):
+    """Then what was committed can be read, and going on gives the same; a second end, too."""
+    for point in range(1, crashes.count(Job(tmp_path / "alone", codes)), step):
+        job = Job(tmp_path / f"job{point}", codes)
+        for n in (point, 1 + point * 7 % 60):
+            said = crash(job, n)
+            assert said in (True, False, "") or "No space left on device" in said
+            job.check()
+        job()
+        assert job.check() == job.rows()
 
 
 def test_a_settled_job_that_goes_on_loses_nothing(codes, tmp_path):
     """It ended, rows were dropped, and new ones came, several times."""
-    job = Job(tmp_path / "job", codes, np.random.default_rng(1))
-    changes, job.changes = job.changes, []
+    job = Job(tmp_path / "job", codes, seed=1)
+    changes = job.changes
     for end in (2, 3, 9, len(changes), len(changes)):
         job.changes = changes[:end]
-        job.run()
-        assert job.committed() == job.wanted(end)
-    assert sum(len(ids) for ids, _ in read_codes(job.folder)) == len(job.wanted(end))
+        job()
+        assert job.check() == job.rows()
 
 
 def test_a_state_of_version_0_2_0_is_gone_on_with(codes, opened, codes_in, pairs):

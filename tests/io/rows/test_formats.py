@@ -177,6 +177,7 @@ def test_what_the_system_says_of_a_file_is_told(tmp_path, write, kind):
     path = write(tmp_path / kind, np.ones((5, 3), np.float32))
     source = open_source(path)
     os.unlink(path)
+    assert source.length is None
     os.mkdir(path)
     with pytest.raises(StreambitsError, match=f"{kind} cannot be read"):
         list(source.read())

@@ -154,7 +154,7 @@ class PostgresSink:
         self._link: psycopg.Connection[Any] | None = None
         self._ready = False  # whether the table is there, locked and ours in this session
         self._ours = False  # whether it has been locked before
-        self._try(self._retry(0), self._connect)
+        self._try(self._connect, seconds=0)
 
     def write(self, ids: Any, codes: Codes, payload: Payload | None = None) -> None:
         """Take codes of one epoch; ids that were written before are replaced.
@@ -184,7 +184,7 @@ class PostgresSink:
         if self._waiting:
             columns = CodeColumns.concat(self._waiting)
             last = columns.select(last_of_each(columns.ids))
-            self._try(self._retry(self.retry_seconds), lambda: self._send(last))
+            self._try(lambda: self._send(last), self.retry_seconds)
             self._waiting = []
 
     def close(self) -> None:
@@ -258,32 +258,28 @@ class PostgresSink:
         self._id_type = self._id_type or kind
         if not self._begun and self._id_type is not None:
             self._begun = True
-            self._try(self._retry(self.retry_seconds), self._connect)
+            self._try(self._connect, self.retry_seconds)
 
     def _retry(self, seconds: float) -> Retry:
         return Retry(seconds, self.name, self._secrets)
 
-    def _try(self, retry: Retry, work: Callable[[], object]) -> None:
+    def _try(self, work: Callable[[], object], seconds: float) -> None:
         """Do it, again and again where the reason may pass; then what was sent is sent again."""
-        while True:
-            try:
-                work()
-            except psycopg.Error as error:
-                self._drop()
-                said = redact(error.diag.message_primary or error, self._secrets)
-                if not _may_pass(error):
-                    raise StorageError(f"{self.name} cannot be written: {said}") from error
-                retry.wait(said)
-            except _LockedError as error:
-                self._drop()
-                if not self._ours:
-                    raise StorageError(
-                        f"{error}: wait until it is done, or choose another table"
-                    ) from error
-                retry.wait(error)  # it may be our own session, which the server takes for alive
-            else:
-                retry.answered()
-                return
+        self._retry(seconds).run(work, (psycopg.Error, _LockedError), self._reason)
+
+    def _reason(self, error: "psycopg.Error | _LockedError") -> str:
+        """Disconnect, and say what the reason was; one that does not pass ends the attempts."""
+        self._drop()
+        if isinstance(error, _LockedError):
+            if not self._ours:
+                raise StorageError(
+                    f"{error}: wait until it is done, or choose another table"
+                ) from error
+            return str(error)  # it may be our own session, which the server takes for alive
+        said = redact(error.diag.message_primary or error, self._secrets)
+        if not _may_pass(error):
+            raise StorageError(f"{self.name} cannot be written: {said}") from error
+        return said
 
     def _connect(self) -> psycopg.Connection[Any]:
         if self._link is None:

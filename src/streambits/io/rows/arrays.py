@@ -207,7 +207,8 @@ class Vecs(_ArrayReader):
     number: np.dtype[Any] = np.dtype("<f4")
 
     def length(self) -> int | None:
-        size, schema = self.source.size(), self.schema()
+        with file_errors(self.path, self.kind):
+            size, schema = self.source.size(), self.schema()
         record = self._record(schema.width if schema else 0).itemsize
         return None if size is None else size // record
 

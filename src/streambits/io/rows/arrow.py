@@ -66,7 +66,9 @@ class _TableReader:
             schema = self._schema()
             names = vector_columns(schema, self._options, self.path)
             found, rows = row_schema(names, schema, iter(()), self.path), 0
-            for piece, _ in self._pieces(names, None, PROBE):
+            ids = () if self._options.ids is None else (self._options.ids,)
+            probed = ids if found else names  # no more is read than has to be
+            for piece, _ in self._pieces(probed, None, PROBE) if probed else ():
                 rows += piece.num_rows
                 found = found or row_schema(names, schema, iter([piece]), self.path)
                 if found:

@@ -78,11 +78,11 @@ class KafkaSource(BrokerSource):
         super().__init__(f"{redact_url(url)}/{topic}", (*secrets_in(url), *hidden), **options)
 
     @classmethod
-    def from_url(cls, url: str, *, config: Mapping[str, Any] | None = None, **options: Any) -> Self:
+    def from_url(cls, url: str, **options: Any) -> Self:
         """From kafka://host:port,host:port/topic.
 
-        Settings of librdkafka, such as who logs in, are read from the environment, unless `config`
-        has them: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
+        Settings of librdkafka, such as who logs in, are read from the environment:
+        STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.user is not None or parts.password is not None or parts.query:
@@ -96,9 +96,7 @@ class KafkaSource(BrokerSource):
             for name, value in os.environ.items()
             if name.startswith(PREFIX) and value
         }
-        return cls(
-            parts.hosts, parts.path.strip("/"), config=settings | dict(config or {}), **options
-        )
+        return cls(parts.hosts, parts.path.strip("/"), config=settings, **options)
 
     def identity(self) -> Any:
         """The topic, the cluster's own name, which asks the cluster, and what rows are made of."""
@@ -257,15 +255,7 @@ class _TopicReader:
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask until there is an answer, or for as long as a cluster may be away."""
-        retry = self.source.retry()
-        while True:
-            try:
-                answer = question()
-            except KafkaException as error:
-                retry.wait(_text_of(error))
-            else:
-                retry.answered()
-                return answer
+        return self.source.retry().run(question, KafkaException, _text_of)
 
     def _topics(self) -> Any:
         return self._consumer.list_topics(self.source.topic, timeout=ANSWER)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,13 +150,7 @@ class MessageParser:
 
     def resumed(self, offset: Mapping[str, Any]) -> "MessageParser":
         """A parser with the same settings that knows what the messages before an offset decided."""
-        parser = MessageParser(
-            self.format,
-            id_key=self.id_key,
-            columns=self._width if self._names is None else self._names,
-            keep=self.keep,
-            removed=self.removed,
-        )
+        parser = copy(self)
         parser._resume(offset)
         return parser
 
@@ -227,7 +222,7 @@ class MessageParser:
 
     def _event(self, message: Message) -> _Event:
         if message.data is None:
-            return _Event(self._tombstone(message))
+            return self._tombstone(message)
         value = _parsed(message.data)
         whole = isinstance(value, dict)
         fields = value if whole else {self.row_key: value}
@@ -235,11 +230,12 @@ class MessageParser:
         removes = whole and (self._marked(fields) or fields.get(self.row_key, self) is None)
         if removes and placed:
             raise BadRowError(f"it removes a row, and has no {self.id_key!r} that says which")
-        name = message.id if placed else None if self.by_key else fields[self.id_key]
-        name = self._key(message) if self.by_key else name
+        if self.by_key:
+            name: Any = self._key(message)
+        else:
+            name = message.id if placed else fields[self.id_key]
         if removes:
-            self.text = self._checked(name)
-            return _Event(name)
+            return self._removal(name)
         if self.row_key not in fields:
             names = ", ".join(fields)[:SHOWN] or "nothing"
             raise BadRowError(
@@ -267,15 +263,17 @@ class MessageParser:
             raise BadRowError(f"{self.removed!r} is {repr(mark)[:SHOWN]}, neither true nor false")
         return MARKS[mark]
 
-    def _tombstone(self, message: Message) -> int | str:
+    def _removal(self, name: Any) -> _Event:
+        self.text = self._checked(name)
+        return _Event(name)
+
+    def _tombstone(self, message: Message) -> _Event:
         if self._places or (self.format == "f4" and not self.by_key):
             raise BadRowError(
                 "it has no value, so it removes what its key names; but rows of this stream have "
                 "their places as ids: if keys are ids, say so by ids='@key'"
             )
-        name = self._key(message)
-        self.text = self._checked(name)
-        return name
+        return self._removal(self._key(message))
 
     def _key(self, message: Message) -> int | str:
         """The key of a message as an id."""
@@ -309,11 +307,10 @@ class MessageParser:
         """What one message of many rows says; a reject if it cannot be used."""
         try:
             if message.data is None:
-                return self._gathered([_Event(self._tombstone(message))], [])
-            part = self._f4(message) if self.format == "f4" else self._arrow(message)
+                return self._gathered([self._tombstone(message)], [])
+            return self._f4(message) if self.format == "f4" else self._arrow(message)
         except BadRowError as reason:
             return self._gathered([], [_rejected(message, reason)])
-        return part
 
     def _f4(self, message: Message) -> RowBatch:
         data = _not_empty(message.data)
@@ -422,18 +419,16 @@ def _with_removals(table: Any, name: str, options: ReadOptions) -> tuple[Any, Re
 
 def _names_or_width(columns: Columns) -> tuple[tuple[str, ...] | None, int | None]:
     """The names, or the number, which the command line writes as a text."""
-    if isinstance(columns, Sequence) and not isinstance(columns, str):
-        if not columns or not all(isinstance(name, str) and name for name in columns):
-            raise InputError(
-                f"columns is {columns!r}; for a broker it is the number of values per row, or names"
-            )
-        if len(columns) > 1:
-            return _distinct(columns, "columns"), None
-        columns = columns[0]
-    if isinstance(columns, str) and not columns.isdecimal():
-        return (columns,), None
-    width = int(columns) if isinstance(columns, str) else columns
-    return None, None if width is None else as_count(width, "columns")
+    if not isinstance(columns, Sequence):
+        return None, None if columns is None else as_count(columns, "columns")
+    names = _distinct(columns, "columns")
+    if not names:
+        raise InputError(
+            f"columns is {columns!r}; for a broker it is the number of values per row, or names"
+        )
+    if len(names) == 1 and names[0].isdecimal():
+        return None, as_count(int(names[0]), "columns")
+    return names, None
 
 
 def _distinct(values: str | Sequence[str], name: str) -> tuple[str, ...]:

@@ -84,14 +84,12 @@ class NatsSource(BrokerSource):
             )
 
     @classmethod
-    def from_url(
-        cls, url: str, *, connection: Mapping[str, Any] | None = None, **options: Any
-    ) -> Self:
+    def from_url(cls, url: str, **options: Any) -> Self:
         """From nats://user:password@host:port,host:port/stream?subject=name.
 
         Who logs in may also be said by the environment, in STREAMBITS_NATS_USER and
         STREAMBITS_NATS_PASSWORD, in STREAMBITS_NATS_TOKEN, or by a file of credentials in
-        STREAMBITS_NATS_CREDENTIALS; `connection`, and then the URL, go before it.
+        STREAMBITS_NATS_CREDENTIALS; the URL goes before it.
         """
         parts = Url.parse(url, EXAMPLE)
         if parts.query.keys() - {"subject"}:
@@ -100,7 +98,7 @@ class NatsSource(BrokerSource):
             ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(",")),
             parts.path.strip("/"),
             subject=parts.query.get("subject"),
-            connection=_login(parts) | dict(connection or {}),
+            connection=_login(parts),
             **options,
         )
 
@@ -135,16 +133,16 @@ class NatsSource(BrokerSource):
 
     def _fetched(self, reader: "_StreamReader") -> Iterator[Fetched]:
         retry, last = self.retry(), time.monotonic()
+
+        def reason(error: Exception) -> Exception:
+            """Close the connection; a server that never answered is not waited for."""
+            reader.run(reader.close())
+            if not reader.opened:
+                raise retry.unreachable(reader.reason or error) from error
+            return reader.reason or error
+
         while not reader.finished:
-            try:
-                messages, lost = reader.run(reader.fetch())
-            except LOST as error:
-                reader.run(reader.close())
-                if not reader.opened:
-                    raise retry.unreachable(reader.reason or error) from error
-                retry.wait(reader.reason or error)
-                continue
-            retry.answered()
+            messages, lost = retry.run(lambda: reader.run(reader.fetch()), LOST, reason)
             if messages or lost:
                 yield messages, lost
                 last = time.monotonic()
