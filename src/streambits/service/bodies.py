@@ -8,7 +8,7 @@ and nothing else. pydantic-core, which comes with FastAPI, reads and writes JSON
 
 import io
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,6 @@ RAW = "application/octet-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 ROWS, IDS = "rows", "ids"  # names in JSON
 MOST_K = 10_000
-RECORD_BATCH, DICTIONARY = 3, 2  # kinds of Arrow messages
 
 Options = Mapping[str, str]
 
@@ -254,14 +253,17 @@ def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
 
 
 def _table(body: bytes, most: int) -> Any:
-    """The table of an Arrow stream, after its size and form were checked."""
+    """The table of an Arrow stream, of which no message is read that would grow by it."""
     import pyarrow as pa  # noqa: PLC0415
 
-    _check_messages(body, most)
     try:
-        with pa.ipc.open_stream(io.BytesIO(body)) as stream:
-            table = stream.read_all()
+        _check_messages(body)
+        with pa.ipc.open_stream(body) as stream:
+            batches = list(_limited(stream, most))
+            table = pa.Table.from_batches(batches, stream.schema)
         table.validate(full=True)
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
         raise InputError(f"the body is not an Arrow stream: {str(error)[:200]}") from None
     if len(set(table.schema.names)) != len(table.schema.names):
@@ -269,73 +271,44 @@ def _table(body: bytes, most: int) -> Any:
     return table
 
 
-def _check_messages(body: bytes, most: int) -> None:
-    """Refuse what would grow when it is read: too many rows, compression, dictionaries.
+def _check_messages(body: bytes) -> None:
+    """Refuse an Arrow stream that would grow when it is read."""
+    import pyarrow as pa  # noqa: PLC0415
 
-    Only heads of messages are read here: of a few bytes, which are flatbuffers.
+    for message in pa.ipc.MessageReader.open_stream(body):
+        if message.type == "dictionary":
+            raise InputError("dictionaries in Arrow streams are not read: send plain columns")
+        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+            raise InputError("compressed Arrow streams are not read: write it uncompressed")
+
+
+def _limited(batches: Iterable[Any], most: int) -> Iterator[Any]:
+    """The same batches, as long as they have no more than so many rows together."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        check_count(rows, most)
+        yield batch
+
+
+def _is_compressed(head: bytes) -> bool:
+    """Whether a record batch is compressed: pyarrow unpacks it before it would tell.
+
+    The head of a message is a flatbuffer, which pyarrow has verified. Its field 2 is the batch,
+    whose field 3 names a compression.
     """
-    at, rows = 0, 0
-    try:
-        while at < len(body):
-            size = int.from_bytes(body[at : at + 4], "little")
-            at += 4
-            if size == 0xFFFFFFFF:
-                size = int.from_bytes(body[at : at + 4], "little")
-                at += 4
-            if not size:
-                return
-            head = _Table.root(body[at : at + size])
-            at += size + head.number(3, "<q")
-            kind = head.number(1, "<B")
-            if kind == DICTIONARY:
-                raise InputError("dictionaries in Arrow streams are not read: send plain columns")
-            if kind != RECORD_BATCH:
-                continue
-            batch = head.table(2)
-            if batch is None or batch.has(3):
-                raise InputError("compressed Arrow streams are not read: write it uncompressed")
-            rows += max(0, batch.number(0, "<q"))
-            check_count(rows, most)
-    except (struct.error, IndexError):
-        raise InputError(
-            "the body is not an Arrow stream: the head of a message is damaged"
-        ) from None
 
+    def field(table: int, number: int) -> int:
+        """Where a field of a table lies; 0 if it has none."""
+        offsets = table - struct.unpack_from("<i", head, table)[0]
+        size, entry = struct.unpack_from("<H", head, offsets)[0], 4 + 2 * number
+        offset = struct.unpack_from("<H", head, offsets + entry)[0] if entry < size else 0
+        return table + offset if offset else 0
 
-class _Table:
-    """A table of a flatbuffer: fields by their numbers."""
+    def target(place: int) -> int:
+        return place + int(struct.unpack_from("<I", head, place)[0])
 
-    def __init__(self, content: bytes, place: int) -> None:
-        self._content, self._place = content, place
-        self._fields = place - self._unpack("<i", place)
-        self._size = self._unpack("<H", self._fields)
-
-    @classmethod
-    def root(cls, content: bytes) -> "_Table":
-        return cls(content, struct.unpack_from("<I", content, 0)[0])
-
-    def _unpack(self, form: str, place: int) -> int:
-        if place < 0:
-            raise IndexError(place)
-        return int(struct.unpack_from(form, self._content, place)[0])
-
-    def _offset(self, field: int) -> int:
-        entry = 4 + 2 * field
-        return self._unpack("<H", self._fields + entry) if entry < self._size else 0
-
-    def has(self, field: int) -> bool:
-        return self._offset(field) != 0
-
-    def number(self, field: int, form: str) -> int:
-        offset = self._offset(field)
-        return self._unpack(form, self._place + offset) if offset else 0
-
-    def table(self, field: int) -> "_Table | None":
-        offset = self._offset(field)
-        if not offset:
-            return None
-        place = self._place + offset
-        return _Table(self._content, place + self._unpack("<I", place))
+    return field(target(field(target(0), 2)), 3) != 0
 
 
 def _listed(kind: Any) -> bool:

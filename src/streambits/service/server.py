@@ -6,7 +6,6 @@ import os
 import secrets
 import signal
 import socket
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,16 +22,14 @@ from streambits.stream_index import StreamIndex
 
 try:
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError:
     raise MissingExtraError("uvicorn", "serve") from None
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 TOKEN, VARIABLE = "token", "STREAMBITS_TOKEN"
 CONNECTIONS = 256
-IDLE = 10  # seconds that a connection may be open without a request
+IDLE = 10  # seconds that a connection stays open after an answer
 STOPPING = 30  # seconds for requests in flight, once the service is asked to stop
-SWITCH = 0.001  # seconds that a thread may keep others from running: answers should not wait
 SHORTEST = 16  # characters of a token
 
 Tell = Callable[[str, str], None]  # the address, and where the token is
@@ -158,7 +155,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _config(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -170,32 +167,6 @@ def _config(app: Any) -> uvicorn.Config:
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=STOPPING,
     )
-
-
-class _Protocol(H11Protocol):
-    """Closes connections on which no request comes, or one that never ends its head."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._bored = False
-        self._timer = self.loop.call_later(IDLE, self._look)
-
-    def _look(self) -> None:
-        """Close it if nothing went on now and at the last look."""
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self._bored and self.timeout_keep_alive_task is None:
-            self.transport.close()
-            return
-        first = self.cycle is None
-        self._bored = idle
-        if idle and first:
-            self.transport.close()
-            return
-        self._timer = self.loop.call_later(IDLE, self._look)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        super().connection_lost(exc)
 
 
 class _Server(uvicorn.Server):
@@ -244,16 +215,8 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Rows out of reach are in the status; a warning per request would fill the log.
-
-    Threads take turns more often than usual.
-    """
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
-    try:
-        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-            warnings.simplefilter("ignore", ReachWarning)
-            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-            yield
-    finally:
-        sys.setswitchinterval(usual)
+    """Rows out of reach are in the status; a warning per request would fill the log."""
+    with warnings.catch_warnings(), suppress(KeyboardInterrupt):
+        warnings.simplefilter("ignore", ReachWarning)
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        yield
