@@ -508,11 +508,8 @@ def _build(described: Any, array: Callable[[str], Any], path: Path) -> Any:
     if "dict" in described:
         return {name: _build(value, array, path) for name, value in described["dict"].items()}
     kind = described["kind"]
-    if kind == "Tables":
-        raise StorageError(
-            f"{path} holds search tables, which this version of streambits does not read: index "
-            f"the codes again, or encode the rows again"
-        )
+    if kind == "Tables":  # by which 0.2.0 searched; codes are scanned now
+        return None
     if kind not in KINDS:
         raise StorageError(
             f"{path} holds a {kind}, which streambits does not have: pass that class to "
