@@ -106,6 +106,12 @@ def digest():
     return of
 
 
+@pytest.fixture(params=["nats_server", "kafka_cluster"])
+def broker(request):
+    """A broker of each kind, with new(), publish(), cut(), stop() and start()."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="session")
 def train():
     """(60, 8) landmarks in single precision."""

@@ -34,7 +34,7 @@ from streambits.epochs.epoch import Epoch
 from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
 from streambits.features import GaussianAffinity, Linear
-from streambits.index import HammingIndex, Tables
+from streambits.index import HammingIndex
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
@@ -59,7 +59,6 @@ KINDS: dict[str, Any] = {
         Learner,
         Linear,
         Reservoir,
-        Tables,
     )
 }
 MODELS: list[type] = [
@@ -498,7 +497,7 @@ def _verify(
 def _built(described: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
     """The model that a manifest describes, whose digests are right."""
     try:
-        model = _build(described, arrays.__getitem__)
+        model = _build(described, arrays.__getitem__, path)
     except StorageError:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
@@ -508,21 +507,26 @@ def _built(described: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
     return model
 
 
-def _build(described: Any, array: Callable[[str], Any]) -> Any:
+def _build(described: Any, array: Callable[[str], Any], path: Path) -> Any:
     if not isinstance(described, dict):
         return described
     if "array" in described:
         return array(described["array"])
     if "dict" in described:
-        return {name: _build(value, array) for name, value in described["dict"].items()}
+        return {name: _build(value, array, path) for name, value in described["dict"].items()}
     kind = described["kind"]
+    if kind == "Tables":
+        raise StorageError(
+            f"{path} holds search tables, which this version of streambits does not read: index "
+            f"the codes again, or encode the rows again"
+        )
     if kind not in KINDS:
         raise StorageError(
-            f"the file holds a {kind}, which streambits does not have: pass that class to "
+            f"{path} holds a {kind}, which streambits does not have: pass that class to "
             f"streambits.storage.register; parts of methods that are only compared with are in "
             f"paper/methods of its repository, and 'import paper.methods' registers them"
         )
-    return KINDS[kind].from_state(_build(described["state"], array))
+    return KINDS[kind].from_state(_build(described["state"], array, path))
 
 
 def _damaged(path: Path, what: str) -> StorageError:

@@ -25,9 +25,9 @@ def codes_of(seed, count):
 class Traffic:
     """Threads that search codes which nobody changes, and one that changes all others."""
 
-    def __init__(self, strategy, count=20_000):
+    def __init__(self, count=20_000):
         self.fixed = codes_of(0, count)
-        self.index = HammingIndex(64, strategy=strategy)
+        self.index = HammingIndex(64)
         self.index.add(self.fixed, FIXED + np.arange(count))
         self.found, self.changes = Counter(), 0
         self.end = time.monotonic() + SECONDS
@@ -79,14 +79,13 @@ class Traffic:
                 self.index.remove(rng.permutation(old))
 
 
-@pytest.mark.parametrize("strategy", ["scan", "multi"])
-def test_searches_are_right_while_another_thread_changes_the_index(strategy):
-    """STREAMBITS_SLOW=1: five minutes each."""
-    traffic = Traffic(strategy)
+def test_searches_are_right_while_another_thread_changes_the_index():
+    """STREAMBITS_SLOW=1: five minutes."""
+    traffic = Traffic()
     traffic.run()
     assert set(traffic.found) == {"right"}, traffic.found
     assert traffic.changes > 3
-    print(strategy, dict(traffic.found), traffic.changes, "changes")  # noqa: T201
+    print(dict(traffic.found), traffic.changes, "changes")  # noqa: T201
 
 
 def test_an_id_is_never_missing_while_it_is_updated():
@@ -128,7 +127,7 @@ def test_a_pinned_index_stays_as_it_is():
 
 
 def test_an_index_is_saved_whole_while_another_thread_changes_it(tmp_path):
-    traffic = Traffic("scan", 3000)
+    traffic = Traffic(3000)
     traffic.end = time.monotonic() + 1.5
     thread = threading.Thread(target=traffic.change)
     thread.start()
@@ -180,25 +179,3 @@ def test_a_child_forked_in_the_middle_of_a_change_says_so(monkeypatch):
     go_on.set()
     thread.join()
     assert len(index.search(codes_of(0, 1), 300).ids[0]) == 299
-
-
-@pytest.mark.slow
-def test_children_forked_while_threads_search_find_the_same():
-    traffic = Traffic("multi", 5000)
-    traffic.end = time.monotonic() + 60
-    threads = [threading.Thread(target=traffic.search, args=(i,)) for i in range(3)]
-    for thread in threads:
-        thread.start()
-    ids = FIXED + np.arange(10)
-
-    def use():
-        assert (traffic.index.search(traffic.fixed[:10], 2).ids[:, 0] == ids).all()
-        traffic.index.remove(ids[:5])
-        assert (traffic.index.search(traffic.fixed[5:10], 2).ids[:, 0] == ids[5:]).all()
-
-    ends = Counter(in_child(use) for _ in range(10))
-    traffic.end = 0
-    for thread in threads:
-        thread.join()
-    assert ends == {"done": 10}
-    assert set(traffic.found) == {"right"}

@@ -132,12 +132,6 @@ def committed():
     return _committed
 
 
-@pytest.fixture(params=["nats_server", "kafka_cluster"])
-def broker(request):
-    """A broker of each kind, with new(), publish(), stop() and start()."""
-    return request.getfixturevalue(request.param)
-
-
 @pytest.fixture(scope="session")
 def moving(mixture):
     """(9000, 8) rows that move in the middle; every 500th is bad."""

@@ -69,8 +69,9 @@ class Kafka:
         """How a message is named."""
         return f"{name}, partition {partition}, offset {number}"
 
-    def cut(self, name, partition, before):
-        self.call("mock_partition_delete_records", self.mock, name.encode(), partition, before)
+    def cut(self, name, before):
+        """Remove the messages before that number from the first partition."""
+        self.call("mock_partition_delete_records", self.mock, name.encode(), 0, before)
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,9 @@ class Nats:
             time.sleep(0.05)
         raise RuntimeError("the NATS server does not start")
 
-    def stop(self, *, hard=False):
+    def stop(self):
         if self.process is not None:
-            (self.process.kill if hard else self.process.terminate)()
+            self.process.terminate()
             self.process.wait()
             self.process = None
 
@@ -74,6 +74,10 @@ class Nats:
         self.publish(name, payloads, subject)
         return name
 
+    def cut(self, name, before):
+        """Remove the messages before that number."""
+        self.ask(lambda jetstream, _: jetstream.purge_stream(name, seq=before))
+
     def publish(self, name, payloads, subject="rows"):
         """Add messages to a stream, which has stored them when this ends."""
         last = len(payloads)
@@ -99,7 +103,7 @@ def nats_program():
 
 @pytest.fixture(scope="module")
 def nats_server(nats_program, tmp_path_factory):
-    """A server with new(), publish(), stop() and start()."""
+    """A server with new(), publish(), cut(), stop() and start()."""
     server = Nats(nats_program, tmp_path_factory.mktemp("nats"))
     server.start()
     yield server

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import LAST_ID, NO_IDS, Array, as_choice, as_count, as_ids
-from streambits._device import is_device, on_device
+from streambits._device import on_device
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, ForkError, InputError
 from streambits.index.certify import check_certified, proven
@@ -28,7 +28,6 @@ from streambits.index.queries import (
     metric_for,
     rows_by_epoch,
 )
-from streambits.index.segment import STRATEGIES
 from streambits.index.snapshot import Snapshot
 from streambits.kernels.decode import METRICS
 from streambits.model.batches import CodeBatch
@@ -46,10 +45,9 @@ class HammingIndex:
     refine
         Bytes of refinement of every code, 0 for plain codes; by default those of the first codes
         that are added.
-    strategy
-        'scan', 'multi' (multi-index tables), or 'auto': tables of large segments, once scans have
-        cost as much as building them, if they prove faster. The name of a device of torch, as
-        'cuda': codes are kept there too, and scanned there. The hits are the same.
+    device
+        The name of a device of torch, as 'cuda': codes are kept there too, and scanned there. The
+        hits are the same.
 
     Notes
     -----
@@ -71,9 +69,9 @@ class HammingIndex:
     index that was loaded from a file is verified before the first call that needs its codes.
 
     A scan looks at every code: n bits / 64 words per query, on as many threads as BLAS may use.
-    Multi-index tables look at few of them. A removal takes about a microsecond in a batch.
-    Memory: 8 bytes for every 64 bits of a code, those of its refinement and 9 for its id, and at
-    most an eighth more; with tables 3 to 4 times as much. A text takes its bytes and 8 more.
+    A removal takes about a microsecond in a batch. Memory: 8 bytes for every 64 bits of a code,
+    those of its refinement and 9 for its id, and at most an eighth more. A text takes its bytes and
+    8 more.
 
     Examples
     --------
@@ -99,17 +97,14 @@ class HammingIndex:
     """
 
     def __init__(
-        self, bits: int = 64, *, refine: int | None = None, strategy: str = "auto"
+        self, bits: int = 64, *, refine: int | None = None, device: str | None = None
     ) -> None:
         self.bits = as_bits(bits, least=1 if refine == 0 else 0)
-        if is_device(strategy):
-            on_device(strategy)  # or raise before anything else
-        else:
-            as_choice(strategy, "strategy", STRATEGIES)
-        self.strategy = strategy
+        self.device = None if device is None else str(device)
+        on_device(self.device)  # or raise before anything else
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
-        self._held = Snapshot(self.bits, self.strategy, refine)
+        self._held = Snapshot(self.bits, self.device, refine)
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
         self._lock = ForkSafeLock()  # held for moments, and while codes change in place
@@ -129,7 +124,7 @@ class HammingIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that codes, ids and tables take in memory."""
+        """Bytes that codes and ids take in memory."""
         return self._held.nbytes
 
     def add(self, codes: Codes, ids: Any = None) -> None:
@@ -231,22 +226,7 @@ class HammingIndex:
         with self.pinned():
             state = _copied(self.state())
         name = like if isinstance(like, str) else str(like.device)
-        return self.from_state(state | {"strategy": name})
-
-    def build(self) -> Self:
-        """Build search tables now, instead of in some later search.
-
-        With 'multi' there are tables of all codes then, and with 'auto' those that a trial on some
-        of the codes shows to pay; with 'scan' there are none. They are saved with the index.
-
-        Returns
-        -------
-        HammingIndex
-            This index.
-        """
-        with self.pinned() as held:
-            held.build_tables()
-        return self
+        return self.from_state(state, device=name)
 
     def _replace(self, change: Callable[[Snapshot, bool], Snapshot]) -> None:
         """Put what `change` makes of the codes in their place; inside `_changes`.
@@ -425,10 +405,10 @@ class HammingIndex:
             checked = None if scales is None else as_scales(scales, asked, self.bits)
             few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
             best = few.nearest(asked, k, checked)
-            if best is not None:
-                return replace(best, ids=held.named(best.ids))
-        real = checked is not None or any(query.weights is not None for query in asked.values())
-        return no_hits(count, np.float64 if real else np.int32)
+            if best is None:
+                real = checked is not None or any(q.weights is not None for q in asked.values())
+                best = no_hits(count, np.float64 if real else np.int32)
+            return replace(best, ids=held.named(best.ids))
 
     def _ranked(self, queries: Any, k: int, ranking: Ranking, weights: Any, allow: Any) -> Hits:
         """What queries with rows find."""
@@ -442,7 +422,7 @@ class HammingIndex:
                 return replace(hits, ids=held.named(hits.ids))
             found = few.ranked(asked, k, metric=metric, candidates=candidates)
             if found is None:
-                return no_hits(count, np.float64)
+                found = no_hits(count, np.float64)
             return replace(found, ids=held.named(found.ids))
 
     def _check_bits(self) -> None:
@@ -505,20 +485,18 @@ class HammingIndex:
             shelves = held.state()
         state = {
             "bits": self.bits,
-            "strategy": "auto" if is_device(self.strategy) else self.strategy,
+            "strategy": "auto",  # a place that files have
             "next": self._next,
             "shelves": shelves,
         }
         return state | ({"refine": held.refine} if held.refine else {})
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any], *, device: str | None = None) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        index = cls(state["bits"], refine=state.get("refine"), strategy=state["strategy"])
+        index = cls(state["bits"], refine=state.get("refine"), device=device)
         index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
-        index._held = Snapshot.from_state(
-            state["shelves"], index.bits, index.strategy, index.refine
-        )
+        index._held = Snapshot.from_state(state["shelves"], index.bits, index.device, index.refine)
         return index
 
     def _default(self, count: int) -> Numbers:
@@ -528,9 +506,9 @@ class HammingIndex:
 
 
 def _copied(state: Any) -> Any:
-    """The same with arrays of its own, and without tables."""
+    """The same with arrays of its own."""
     if isinstance(state, dict):
-        return {name: None if name == "tables" else _copied(part) for name, part in state.items()}
+        return {name: _copied(part) for name, part in state.items()}
     return state.copy() if isinstance(state, np.ndarray) else state
 
 

@@ -1,25 +1,20 @@
-"""Against a PostgreSQL server with pgvector, started on loopback by the fixtures here."""
+"""Against a PostgreSQL server with pgvector, started on loopback by the fixtures here.
+
+A server that goes away, and one that stays away: `tests/jobs/test_database.py`.
+"""
 
 import threading
-import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import streambits as sb
-from streambits.errors import InputError, StorageError, StreambitsError, UnreachableError
+from streambits.errors import InputError, StorageError, StreambitsError
 from streambits.io.codes import open_sink
 
 postgres = pytest.importorskip("streambits.io.codes.postgres", exc_type=ImportError)
 
 UUIDS = [f"{n:08x}-9b1d-4c7f-8a2e-0f1e2d3c4b5a" for n in range(0xABCDE, 0xABCDE + 6)]
-IDS = {
-    "bigint": [-5, 0, 3, 2**63 - 1],
-    "text": ["a", "B", "é\n\t'", UUIDS[0], "\\N"],
-    "uuid": UUIDS,
-}
 TYPES = (
     "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE "
     "attrelid = 'TABLE_'::regclass AND attnum > 0 ORDER BY attnum"
@@ -40,9 +35,9 @@ def test_a_table_of_codes_is_written_searched_changed_and_gone_on_with(
     rows = mixture(1000)
     codes = sb.ssbc(rows[:100], 24).learn(rows).coder().encode(rows)
     ids = np.random.default_rng(0).permutation(1000) * 5 - 77
-    options = {"made_by": "model a1", "keep": ["title"], "table": name}
+    options = {"made_by": "model a1", "keep": ["title", 'odd "name"'], "table": name}
     sink = open_sink(postgres_url, 24, **options)
-    titles = np.array([[f"row {i}" if i % 2 else None] for i in ids], object)
+    titles = np.array([[f"é\n\t'\\N {i}" if i % 2 else None, None] for i in ids], object)
     for start in range(0, 1000, 333):
         some = slice(start, start + 333)
         sink.write(ids[some], codes[some], titles[some])
@@ -55,73 +50,20 @@ def test_a_table_of_codes_is_written_searched_changed_and_gone_on_with(
         wanted = list(zip(hits.ids[i].tolist(), hits.distances[i].tolist(), strict=True))
         assert ask(NEAREST, [text(query)] * 2) == wanted
     assert dict(ask("SELECT id, title FROM TABLE_")) == dict(zip(ids.tolist(), titles[:, 0]))
-    kinds = {"id": "bigint", "code": "bit(24)", "epoch": "integer", "title": "text"}
-    assert dict(ask(TYPES)) == kinds
+    kinds = {"id": "bigint", "code": "bit(24)", "epoch": "integer"}
+    assert dict(ask(TYPES)) == kinds | {"title": "text", 'odd "name"': "text"}
     again = open_sink(postgres_url, 24, **options)
     again.resume(state)
     again.remove(ids[:10])
-    again.write(ids[9:10], codes[:1], np.array([["new"]], object))
+    again.write(ids[9:10], codes[:1], np.array([["new", ""]], object))
     again.close()
     assert ask("SELECT count(*) FROM TABLE_") == [(991,)]
-    assert ask("SELECT code::text, title FROM TABLE_ WHERE id = %s", [int(ids[9])]) == [
-        (text(codes[0]), "new")
-    ]
+    kept = ask('SELECT code::text, title, "odd ""name""" FROM TABLE_ WHERE id = %s', [int(ids[9])])
+    assert kept == [(text(codes[0]), "new", "")]
     assert ask(RECORD) == [("model a1", 24, 0)]
     other = open_sink(postgres_url, 24, table=name)
     with pytest.raises(StorageError, match=r"made by model a1, and codes made by run .* would not"):
         other.write([1], codes[:1])
-
-
-@pytest.mark.slow
-def test_a_server_that_restarts_is_waited_for(postgres_server, postgres_url, table, codes, caplog):
-    if postgres_url != postgres_server.url:
-        pytest.skip("the server is not ours to restart")
-    name, ask = table
-    sink = open_sink(f"{postgres_url}?table={name}", 20)
-    sink.write(np.arange(100), codes[:100])
-    sink.commit()
-    sink.write(np.arange(100, 200), codes[100:200])
-    postgres_server.stop()
-    back = threading.Timer(1, postgres_server.start)
-    back.start()
-    sink.commit()
-    back.join()
-    assert "cannot be reached" in caplog.text
-    assert "is there again" in caplog.text
-    sink.write(np.arange(200, 300), codes[200:300])
-    ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
-        "AND backend_type = 'client backend'"
-    )
-    sink.close()
-    assert ask("SELECT count(*) FROM TABLE_") == [(300,)]
-
-
-@pytest.mark.slow
-def test_a_server_that_stays_away_is_told_in_a_sentence(postgres_server, codes):
-    url = f"{postgres_server.url}?table=away"
-    sink = open_sink(url, 20, retry_seconds=1)
-    sink.write(np.arange(100), codes[:100])
-    state = sink.state()
-    sink.write(np.arange(100, 200), codes[100:200])
-    postgres_server.stop()
-    start = time.monotonic()
-    with pytest.raises(UnreachableError, match=r"for 1 s \(.*committed is safe, and the same"):
-        sink.commit()
-    assert time.monotonic() - start < 5
-    with pytest.raises(UnreachableError) as caught:  # at the start nobody waits
-        open_sink(url, 20)
-    assert time.monotonic() - start < 5
-    assert f"127.0.0.1:{postgres_server.port}/postgres table away cannot" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    postgres_server.start()
-    sink = open_sink(url, 20)
-    sink.resume(state)
-    sink.write(np.arange(100, 200), codes[100:200])
-    sink.close()
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(postgres_server.url) as link:
-        assert link.execute("SELECT count(*) FROM away").fetchone() == (200,)
 
 
 @pytest.mark.slow
@@ -293,83 +235,6 @@ def test_what_older_versions_noted_in_a_comment_becomes_a_record(postgres_url, t
     assert ask("SELECT count(*) FROM TABLE_") == [(2,)]
 
 
-@st.composite
-def changes(draw):
-    """The type of a column, and calls of write and remove: (ids, texts), of ids alone, None."""
-    kind = draw(st.sampled_from(list(IDS)))
-    ids = st.lists(st.sampled_from(IDS[kind]), max_size=4)
-    text = st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
-    written = ids.flatmap(
-        lambda some: st.tuples(
-            st.just(some), st.lists(text, min_size=len(some), max_size=len(some))
-        )
-    )
-    removed = st.tuples(ids, st.none())
-    return kind, draw(st.lists(written | removed | st.just(None), max_size=8))
-
-
-@pytest.mark.slow
-@given(changes(), st.sampled_from([1, 3, 65536]), st.booleans())
-@settings(max_examples=40)
-def test_a_table_is_what_the_changes_in_their_order_make_of_it(
-    codes, one_table, case, rows, breaks
-):
-    """None commits; with breaks, the connection is lost before every commit."""
-    (kind, calls), (url, ask) = case, one_table
-    ask("DROP TABLE IF EXISTS TABLE_")
-    kept = ("text", 'odd "name"')
-    if kind == "uuid":  # of tables that are there; a new one has texts
-        columns = 'code bit(20), epoch int, text text, "odd ""name""" text'
-        ask(f"CREATE TABLE TABLE_ (id uuid PRIMARY KEY, {columns})")
-    sink = postgres.PostgresSink(url, 20, rows=rows, keep=kept)
-    wanted, count = {}, 0
-    for call in calls:
-        if call is None:
-            if breaks and sink._link is not None:
-                ask(f"SELECT pg_terminate_backend({sink._link.info.backend_pid})")
-            sink.commit()
-            assert held(ask, kind) in (wanted, None)
-            continue
-        ids, texts = call
-        some = slice(count, count + len(ids))
-        count += len(ids)
-        if texts is None:
-            sink.remove([key.upper() if kind == "uuid" else key for key in ids])
-            wanted = {key: value for key, value in wanted.items() if key not in ids}
-        else:
-            sink.write(
-                ids, codes[some], np.array([[t, None] for t in texts], object).reshape(-1, 2)
-            )
-            for key, code, value in zip(ids, codes[some], texts, strict=True):
-                wanted[key] = (text(code), value)
-    sink.close()
-    assert held(ask, kind) == wanted
-
-
-def held(ask, kind):
-    """id: (code, text); None without a table."""
-    if ask("SELECT to_regclass('TABLE_')") == [(None,)]:
-        return None
-    found = ask('SELECT id::text, code::text, text, "odd ""name""" FROM TABLE_')
-    assert {odd for *_, odd in found} <= {None}
-    return {int(key) if kind == "bigint" else key: (code, value) for key, code, value, _ in found}
-
-
-@pytest.fixture(scope="module")
-def one_table(postgres_url):
-    """The URL of a table for all examples of a property, and what to ask the server with."""
-    psycopg = pytest.importorskip("psycopg")
-    link = psycopg.connect(postgres_url, autocommit=True)
-
-    def ask(query):
-        found = link.execute(query.replace("TABLE_", "of_changes"))
-        return found.fetchall() if found.description else []
-
-    yield f"{postgres_url}?table=of_changes", ask
-    ask("DROP TABLE IF EXISTS TABLE_")
-    link.close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("hard", [False, True])
 def test_changes_that_were_sent_and_not_known_to_have_arrived_are_sent_again(
@@ -431,7 +296,7 @@ def test_the_first_ids_decide_of_which_type_a_new_table_is(postgres_url, table, 
     [
         ("bigint", 1, "a", "type bigint, and the id 'a' is not a whole number: write such ids, or"),
         ("int", 1, "a", "type bigint, and the id 'a' is not a whole number"),
-        ("text", "a", 1, "type text, and the id 1 is not a text"),
+        ("text", "é\n\t'\\N", 1, "type text, and the id 1 is not a text"),
         ("varchar(9)", "a", "a\0b", r"type text, and the id 'a\\x00b' is not a text without NUL"),
         ("uuid", UUIDS[0], "a", r"type uuid, and the id 'a' is not a UUID \(8-4-4-4-12"),
         ("uuid", UUIDS[0], UUIDS[1] + "\n", "is not a UUID"),
@@ -448,8 +313,11 @@ def test_ids_that_do_not_fit_the_table_are_named(
     for call in (lambda: sink.write([bad], codes[1:2]), lambda: sink.remove([bad])):
         with pytest.raises(InputError, match=f"table {name} has ids of .*{said}"):
             call()
-    sink.close()
+    sink.commit()
     assert ask("SELECT id::text FROM TABLE_") == [(str(good),)]
+    sink.remove([good.upper() if kind == "uuid" else good])
+    sink.close()
+    assert ask("SELECT id::text FROM TABLE_") == []
 
 
 @pytest.mark.slow
@@ -481,11 +349,6 @@ def test_what_cannot_be_kept_is_named(postgres_url, table, codes):
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://me:hunter2@127.0.0.1:1/there?table=x",
-        "postgresql://me:hunter2@127.0.0.1:1/there=x",
-        "postgresql://me:hunter2@[::1/there",
-        "postgresql://me:hunter2@h:port/there",
-        "postgresql://me:a/hunter2@127.0.0.1:1/there",
         "postgresql://me@127.0.0.1:1/there?password=hunter2&sslmode=wrong",
         "postgresql://me@127.0.0.1:1/there?pasword=hunter2",
         "postgresql://me:x%00hunter2@127.0.0.1:1/there",
@@ -493,6 +356,7 @@ def test_what_cannot_be_kept_is_named(postgres_url, table, codes):
     ],
 )
 def test_passwords_are_not_shown(url):
+    """Nor by what libpq says of them; other URLs: `tests/jobs/test_secrets.py`."""
     pytest.importorskip("psycopg")
     with pytest.raises(StreambitsError) as caught:
         open_sink(url, 20)
