@@ -27,7 +27,7 @@ def codes_of(count, bits, distinct=None):
 @pytest.mark.parametrize("distinct", [30, None])
 def test_hits_are_those_of_the_host(bits, distinct):
     codes = codes_of(3000, bits, distinct)
-    index = HammingIndex(bits, strategy="scan")
+    index = HammingIndex(bits)
     index.add(codes, RNG.permutation(9000)[:3000])
     there = index.on(DEVICE)
     queries = codes_of(20, bits)
@@ -37,7 +37,7 @@ def test_hits_are_those_of_the_host(bits, distinct):
 
 def test_changes_are_seen():
     codes = codes_of(1000, 64)
-    host, there = HammingIndex(64), HammingIndex(64, strategy=DEVICE)
+    host, there = HammingIndex(64), HammingIndex(64, device=DEVICE)
     queries = codes[:10]
     for index in (host, there):
         index.add(codes)
@@ -131,14 +131,13 @@ def test_product_codes_are_ranked_as_on_the_host():
 
 
 def test_it_is_saved_as_an_index_of_the_host(tmp_path):
-    index = HammingIndex(64, strategy=DEVICE)
+    index = HammingIndex(64, device=DEVICE)
     index.add(codes_of(100, 64))
     sb.save(index, tmp_path / "index")
-    assert sb.load(tmp_path / "index").strategy == "auto"
+    assert sb.load(tmp_path / "index").device is None
 
 
 def test_a_device_that_is_not_there_is_refused_at_once():
-    with pytest.raises(InputError, match="there is no device 'cuda:99' here"):
-        HammingIndex(64, strategy="cuda:99")
-    with pytest.raises(InputError, match="strategy is 'gpu'; choose one of"):
-        HammingIndex(64, strategy="gpu")
+    for name in ("cuda:99", "gpu", 7):
+        with pytest.raises(InputError, match=f"there is no device '{name}' here"):
+            HammingIndex(64, device=name)

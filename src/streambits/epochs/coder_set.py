@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, to_numpy
-from streambits._device import is_device
 from streambits._threads import ordered_map
 from streambits.epochs.calibration import SHARES
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
@@ -497,7 +496,7 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
         If `real` is something else.
     """
     if real == AUTO and isinstance(real, str):
-        return weights is None and not is_device(index.strategy)
+        return weights is None and index.device is None
     if not isinstance(real, bool | np.bool_):
         raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
     return bool(real)

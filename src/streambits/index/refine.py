@@ -160,7 +160,9 @@ def rank(
         sources = _candidates(segments, query.find, count)
         total = count
     sources = [
-        some if s.there is None else s.there.narrowed(query.refinement, target, min(k, total), some)
+        some
+        if s.device_store is None
+        else s.device_store.narrowed(query.refinement, target, min(k, total), some)
         for s, some in zip(segments, sources, strict=True)
     ]
     found = [
