@@ -490,11 +490,11 @@ def test_texts_of_one_hash_are_refused_and_never_taken_for_each_other(monkeypatc
 def test_the_text_of_an_older_snapshot_stays_while_another_takes_its_place():
     index = HammingIndex(3)
     index.add(TWO, TEXTS)
-    with index.pinned() as held:
-        numbers = held.numbers(0)
-        index.remove(TEXTS)
-        index.add(TWO, [1, 2])
-        assert sorted(held.named(numbers).tolist()) == TEXTS
+    snapshot = index.snapshot()
+    numbers = snapshot.numbers(0)
+    index.remove(TEXTS)
+    index.add(TWO, [1, 2])
+    assert sorted(snapshot.named(numbers).tolist()) == TEXTS
     assert list(index) == [1, 2]
 
 

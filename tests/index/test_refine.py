@@ -230,15 +230,15 @@ def test_plain_queries_compare_the_sign_bits_of_refined_codes():
     ]
 
 
-def test_a_pinned_index_keeps_its_refinement():
+def test_a_snapshot_keeps_its_refinement():
     rng, coder = np.random.default_rng(0), coder_of(0)
     index = filled(coder, draw(rng, 600), np.arange(600))
-    with index.pinned() as held:
-        before = held.codes(0, np.arange(600))
-        index.update(coder.encode(draw(rng, 300)), np.arange(0, 600, 2))
-        index.remove(np.arange(1, 300, 2))
-        index.add(coder.encode(draw(rng, 50)), np.arange(50) + 600)
-        assert held.codes(0, np.arange(600)) == before
+    held = index.snapshot()
+    before = held.codes(0, np.arange(600))
+    index.update(coder.encode(draw(rng, 300)), np.arange(0, 600, 2))
+    index.remove(np.arange(1, 300, 2))
+    index.add(coder.encode(draw(rng, 50)), np.arange(50) + 600)
+    assert held.codes(0, np.arange(600)) == before
     assert index.get(np.arange(0, 600, 2)) != before[::2]
 
 

@@ -1,5 +1,6 @@
 """`streambits serve`: an index in a folder, over HTTP."""
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 
 from streambits.cli import output
 from streambits.cli.options import HELP, Shown, column_names, given_settings, option
+from streambits.errors import ReachWarning
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.io.urls import is_url
@@ -81,6 +83,7 @@ def serve_command(
     from streambits.service.app import Limits  # noqa: PLC0415 - an extra
     from streambits.service.server import serve  # noqa: PLC0415
 
+    warnings.simplefilter("ignore", ReachWarning)  # how many rows they are is in the status
     serve(
         folder,
         host=options.host,

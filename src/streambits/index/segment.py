@@ -59,11 +59,6 @@ class Segment:
             self._device_store = DeviceStore(self.store, self.device)
         return self._device_store
 
-    def overwrite(self, places: Places, codes: Contents) -> None:
-        """Other codes at places, for all that hold this segment: only if nobody reads it."""
-        self.store.overwrite(places, codes)
-        self._device_store = None
-
     def scan_task(self, queries: Words, k: int) -> ScanTask:
         """What is to be scanned for the k nearest."""
         return scan_task(*self._codes, queries, min(k, len(self)))
@@ -76,9 +71,9 @@ class Segment:
         """With codes under ids above all others."""
         return Segment(self.store.appended(ids, codes), self.bits, self.device)
 
-    def without(self, places: Places, *, in_place: bool = False) -> "Segment":
+    def without(self, places: Places) -> "Segment":
         """Without some codes, which lie dead until they are a sixteenth of all."""
-        store = self.store.without(places, in_place=in_place)
+        store = self.store.without(places)
         if store.dead * SLACK > store.end:
             store = store.compact()
         return Segment(store, self.bits, self.device)

@@ -8,7 +8,7 @@ and nothing else. pydantic-core, which comes with FastAPI, reads and writes JSON
 
 import io
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -253,62 +253,53 @@ def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
 
 
 def _table(body: bytes, most: int) -> Any:
-    """The table of an Arrow stream, of which no message is read that would grow by it."""
+    """The table of an Arrow stream, read batch by batch: what would grow is refused before that."""
     import pyarrow as pa  # noqa: PLC0415
 
+    batches: list[Any] = []
+    rows = 0
     try:
-        _check_messages(body)
-        with pa.ipc.open_stream(body) as stream:
-            batches = list(_limited(stream, most))
+        for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
+            _check_plain(message)
+        with pa.ipc.open_stream(pa.BufferReader(body)) as stream:
+            for batch in stream:
+                batches.append(batch)
+                rows += batch.num_rows
+                check_count(rows, most)
             table = pa.Table.from_batches(batches, stream.schema)
         table.validate(full=True)
     except InputError:
         raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, struct.error) as error:
         raise InputError(f"the body is not an Arrow stream: {str(error)[:200]}") from None
     if len(set(table.schema.names)) != len(table.schema.names):
         raise InputError("the Arrow stream has two columns of one name")
     return table
 
 
-def _check_messages(body: bytes) -> None:
-    """Refuse an Arrow stream that would grow when it is read."""
-    import pyarrow as pa  # noqa: PLC0415
+def _check_plain(message: Any) -> None:
+    """Refuse dictionaries, and batches that name a codec.
 
-    for message in pa.ipc.MessageReader.open_stream(body):
-        if message.type == "dictionary":
-            raise InputError("dictionaries in Arrow streams are not read: send plain columns")
-        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
-            raise InputError("compressed Arrow streams are not read: write it uncompressed")
-
-
-def _limited(batches: Iterable[Any], most: int) -> Iterator[Any]:
-    """The same batches, as long as they have no more than so many rows together."""
-    rows = 0
-    for batch in batches:
-        rows += batch.num_rows
-        check_count(rows, most)
-        yield batch
-
-
-def _is_compressed(head: bytes) -> bool:
-    """Whether a record batch is compressed: pyarrow unpacks it before it would tell.
-
-    The head of a message is a flatbuffer, which pyarrow has verified. Its field 2 is the batch,
-    whose field 3 names a compression.
+    pyarrow has checked the message but does not tell its codec: field 3 of the record batch, which
+    is field 2 of the message (a flatbuffer: https://arrow.apache.org/docs/format/Columnar.html).
     """
+    if message.type == "dictionary":
+        raise InputError("dictionaries in Arrow streams are not read: send plain columns")
+    if message.type != "record batch":
+        return
+    content = message.metadata.to_pybytes()
 
-    def field(table: int, number: int) -> int:
-        """Where a field of a table lies; 0 if it has none."""
-        offsets = table - struct.unpack_from("<i", head, table)[0]
-        size, entry = struct.unpack_from("<H", head, offsets)[0], 4 + 2 * number
-        offset = struct.unpack_from("<H", head, offsets + entry)[0] if entry < size else 0
-        return table + offset if offset else 0
+    def place(table: int, field: int) -> int | None:
+        """Where a table has a field; None if it does not have it."""
+        fields = table - struct.unpack_from("<i", content, table)[0]
+        size = struct.unpack_from("<H", content, fields)[0]
+        at = 4 + 2 * field
+        offset = struct.unpack_from("<H", content, fields + at)[0] if at < size else 0
+        return table + offset if offset else None
 
-    def target(place: int) -> int:
-        return place + int(struct.unpack_from("<I", head, place)[0])
-
-    return field(target(field(target(0), 2)), 3) != 0
+    head = place(struct.unpack_from("<I", content)[0], 2)
+    if head is None or place(head + struct.unpack_from("<I", content, head)[0], 3) is not None:
+        raise InputError("compressed Arrow streams are not read: write it uncompressed")
 
 
 def _listed(kind: Any) -> bool:

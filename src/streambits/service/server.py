@@ -1,20 +1,17 @@
 """Run the service: open the index, find the token, listen, and end well when asked to."""
 
 import asyncio
-import logging
 import os
 import secrets
 import signal
 import socket
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from streambits._files import replacing
-from streambits.errors import InputError, MissingExtraError, ReachWarning, StorageError
+from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.protocols import Source
 from streambits.service.app import Limits, create_app
 from streambits.service.live import Service
@@ -28,7 +25,7 @@ except ImportError:
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 TOKEN, VARIABLE = "token", "STREAMBITS_TOKEN"
 CONNECTIONS = 256
-IDLE = 10  # seconds that a connection stays open after an answer
+IDLE = 10  # seconds that a connection may stay open after an answer
 STOPPING = 30  # seconds for requests in flight, once the service is asked to stop
 SHORTEST = 16  # characters of a token
 
@@ -93,7 +90,7 @@ def serve(
             local = host in ("localhost", "::1") or host.startswith("127.")
             names = (*LOOPBACK, host, *hosts) if local else ()
             app = create_app(service, token, limits=limits, hosts=names, address=address)
-            with service, _quiet():
+            with service:
                 server = _Server(_config(app), service, seconds)
                 server.on_start = lambda: tell(address, place) if tell else None
                 server.run([listener])
@@ -188,35 +185,13 @@ class _Server(uvicorn.Server):
         if self._seconds is not None:
             asyncio.get_running_loop().call_later(self._seconds, self._finish)
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        which = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._stop) for number in which}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _stop(self, number: int, frame: Any) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         del frame
         if self.should_exit:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
         self._finish()
 
     def _finish(self) -> None:
         self._service.stopping.set()  # listeners to events end by that
         self.should_exit = True
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Rows out of reach are in the status; a warning per request would fill the log."""
-    with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-        warnings.simplefilter("ignore", ReachWarning)
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        yield
