@@ -99,16 +99,16 @@ SCAN = BytesScore("product", 0, 16, 0.7)
             OWN,
             [BytesScore("refined", 32, 12, 0.4), SCAN],
             (
-                "64 bits + 8 bytes find 0.50 of the 10 nearest, the best split of 16 bytes that was "
-                "tried; in the same 16 bytes product codes, by a scan of all of them, 0.70."
+                "64 bits + 8 bytes find 0.50 of the 10 nearest, the best split of 16 bytes that "
+                "was tried; in the same 16 bytes product codes, by a scan of all of them, 0.70."
             ),
         ),
         (
             PLAIN,
             [OWN, BytesScore("product", 0, 8, 0.7)],
             (
-                "128 bits find 0.30 of the 10 nearest; in the same 16 bytes 64 bits + 8 bytes would "
-                "find 0.50."
+                "128 bits find 0.30 of the 10 nearest; in the same 16 bytes 64 bits + 8 bytes "
+                "would find 0.50."
             ),
         ),
         (SCAN, [OWN], "16 bytes find 0.70 of the 10 nearest."),
