@@ -332,11 +332,6 @@ PLAIN = Codes(np.zeros((1, 8), np.uint8), 64)
         ),
         (lambda _: HammingIndex(0, refine=3).search(refined(0)), InputError, "no sign bits"),
         (lambda _: HammingIndex(0, refine=3).within(refined(0), 1), InputError, "no sign bits"),
-        (
-            lambda _: HammingIndex(0, refine=3).search(coder_of(0).queries(ROWS), weights=[1.0]),
-            InputError,
-            "weights are of bits",
-        ),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(action, kind, complaint):

@@ -15,7 +15,6 @@ from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.io.urls import is_url
 from streambits.methods.settings import Settings
-from streambits.service.example import ExampleStream
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class ServeOptions:
     )
     allow_host: str | None = option(None, "Further names of the service, with commas.")
     source: str | None = option(None, "Rows to read as well, from the last committed offset.")
-    example: bool = option(False, "Read a small made-up stream without an end.")
     columns: str | None = option(None, HELP["columns"])
     ids: str | None = option(None, HELP["ids"])
     removed: str | None = option(None, HELP["removed"])
@@ -44,10 +42,6 @@ class ServeOptions:
 
     def open(self) -> Source | None:
         """Open the source, if there is one."""
-        if self.example and self.source is not None:
-            raise typer.BadParameter("--example is a source: leave --source out")
-        if self.example:
-            return ExampleStream()
         if self.source is None:
             return None
         broker = is_url(self.source)
@@ -68,7 +62,7 @@ def serve_command(
     *,
     options: Annotated[
         ServeOptions,
-        Shown("host port token_file allow_host source example columns ids keep_rows json"),
+        Shown("host port token_file allow_host source columns ids keep_rows json"),
     ],
     settings: Annotated[Settings, Shown("bits refine")],
 ) -> None:

@@ -301,7 +301,6 @@ class HammingIndex:
         candidates: int | str | None = None,
         metric: str | None = None,
         exact: Any = None,
-        weights: Any = None,
         allow: Any = None,
         scales: Any = None,
     ) -> Hits:
@@ -330,17 +329,13 @@ class HammingIndex:
             memory-mapped one) whose row i has the id i, or a function from (h,) ids to their (h, d)
             rows. Reads as few as it takes to prove the true k nearest of all codes, and
             distances are those of raw rows.
-        weights
-            (bits,) what a bit that differs costs, 1 by default. Only with codes and without weights
-            are distances whole numbers.
         allow
             Ids to choose from; those that are not in the index do not matter.
         scales
             For several epochs of codes, a mapping from each to (n, bits + 1) rising numbers: what a
-            Hamming distance means there, for each query (`CoderSet.scales`); of real values or
-            weights (n, 2 or more), what equal shares of the largest distance mean. Hits are merged
-            by, and come with, these; without them, by plain distances. Decoded rows are on one
-            scale.
+            Hamming distance means there, for each query (`CoderSet.scales`); of real values
+            (n, 2 or more), what equal shares of the largest distance mean. Hits are merged by, and
+            come with, these; without them, by plain distances. Decoded rows are on one scale.
 
         Returns
         -------
@@ -354,7 +349,7 @@ class HammingIndex:
             if scales is not None:
                 raise InputError("distances of decoded rows are on one scale: leave out scales")
             ranking = as_ranking(candidates, metric_for(queries, metric, exact), exact, k)
-            return self._ranked(queries, k, ranking, weights, allow)
+            return self._ranked(queries, k, ranking, allow)
         if candidates is not None or exact is not None or metric not in (None, METRICS[0]):
             raise InputError(
                 "only queries with rows rank codes by what they decode to: pass "
@@ -362,7 +357,7 @@ class HammingIndex:
             )
         held = self.snapshot()
         self._check_bits()
-        asked, count = by_epoch(queries, self.bits, held.epochs, weights)
+        asked, count = by_epoch(queries, self.bits, held.epochs)
         checked = None if scales is None else as_scales(scales, asked, self.bits)
         few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
         best = few.nearest(asked, k, checked)
@@ -371,11 +366,11 @@ class HammingIndex:
             best = no_hits(count, np.float64 if real else np.int32)
         return replace(best, ids=held.named(best.ids))
 
-    def _ranked(self, queries: Any, k: int, ranking: Ranking, weights: Any, allow: Any) -> Hits:
+    def _ranked(self, queries: Any, k: int, ranking: Ranking, allow: Any) -> Hits:
         """What queries with rows find."""
         candidates, metric, look_up = ranking
         held = self.snapshot()
-        asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs, weights)
+        asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs)
         few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
         if look_up is not None:
             check_certified(asked)

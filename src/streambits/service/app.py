@@ -10,8 +10,6 @@ import hmac
 import json
 import logging
 import math
-import mimetypes
-import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -32,6 +30,7 @@ try:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.responses import Response, StreamingResponse
+    from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from streambits.service import bodies
@@ -51,8 +50,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-store"),
 ]
-SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 logger = logging.getLogger("streambits")
 
 
@@ -126,7 +125,7 @@ def create_app(
         redirect_slashes=False,
         openapi_url="/openapi.json",
     )
-    ends = _Endpoints(service, token, limits or Limits(), address, page)
+    ends = _Endpoints(service, token, limits or Limits(), address)
     for method, path, endpoint, about in ends.routes():
         api.add_api_route(
             path,
@@ -136,12 +135,10 @@ def create_app(
             response_model=None,
             summary=(endpoint.__doc__ or "").split("\n")[0],
             openapi_extra=about,
-            include_in_schema=about is not None,
-            dependencies=[]
-            if about is None
-            else [Depends(_only(IN_QUERY.get((method, path), ())))],
+            dependencies=[Depends(_only(IN_QUERY.get((method, path), ())))],
         )
-    for kind in KNOWN:
+    api.mount("/", StaticFiles(directory=page, html=True))
+    for kind in (*STATUSES, RefusedError, HTTPException):
         api.add_exception_handler(kind, _refusal)
     api.add_middleware(Guard, hosts=hosts, seconds=ends.limits.seconds)
     document = api.openapi()
@@ -183,38 +180,36 @@ def _check_options(options: QueryParams, names: tuple[str, ...]) -> None:
 
 # Errors
 
-KNOWN = (StreambitsError, RefusedError, HTTPException, RequestValidationError, MemoryError)
+STATUSES: dict[type[Exception], int] = {
+    StreambitsError: 409,
+    UnavailableError: 409,
+    InputError: 422,
+    RequestValidationError: 422,
+    bodies.TooLargeError: 413,
+    bodies.UnsupportedError: 415,
+    MemoryError: 413,
+    BusyError: 429,
+    StorageError: 503,
+}
 
 
 def _refusal(request: Request, error: Exception) -> Response:
     """What is answered instead."""
     del request
-    status, headers = _status(error)
-    text = str(getattr(error, "detail", error))
+    text, headers = str(error), {}
+    if isinstance(error, RefusedError):
+        status, headers = error.status, error.headers
+    elif isinstance(error, HTTPException):
+        status, headers = error.status_code, dict(error.headers or {})
+        text = f"{error.detail}; the API is at /openapi.json"
+    else:
+        status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    if isinstance(error, BusyError):
+        headers = {"Retry-After": str(error.seconds)}
     if isinstance(error, RequestValidationError):
         text = "the request cannot be read"
     body = bodies.to_json({"error": text.encode("utf-8", "replace").decode()})
     return Response(body, status, headers, bodies.JSON)
-
-
-def _status(error: Exception) -> tuple[int, dict[str, str]]:
-    """The status of an error, and headers."""
-    if isinstance(error, RefusedError):
-        return error.status, error.headers
-    if isinstance(error, HTTPException):
-        return error.status_code, dict(error.headers or {})
-    if isinstance(error, BusyError):
-        return 429, {"Retry-After": str(error.seconds)}
-    by_kind = (
-        (UnavailableError, 409),
-        (bodies.TooLargeError, 413),
-        (bodies.UnsupportedError, 415),
-        (InputError, 422),
-        (RequestValidationError, 422),
-        (MemoryError, 413),
-        (StorageError, 503),
-    )
-    return next((status for kind, status in by_kind if isinstance(error, kind)), 409), {}
 
 
 class Guard:
@@ -261,10 +256,8 @@ def _host(scope: Scope) -> str:
 class _Endpoints:
     """All of them, over one service."""
 
-    def __init__(
-        self, service: Service, token: str, limits: Limits, address: str, page: Path
-    ) -> None:
-        self.service, self.limits, self.page = service, limits, page
+    def __init__(self, service: Service, token: str, limits: Limits, address: str) -> None:
+        self.service, self.limits = service, limits
         self._token = token.encode()
         self._reading = self._listening = 0  # bytes, and listeners
         folder = service.folder or "FOLDER"
@@ -272,13 +265,12 @@ class _Endpoints:
             f'curl -X POST -H "Authorization: Bearer $(cat {folder}/token)" '
             f"-H 'Content-Type: application/json' -d '{{\"reencode\": true}}' {address}/v1/epochs"
         )
-        cached, work = panels.Cached, service
-        self._spectrum = cached(lambda: panels.spectrum_document(work))
-        self._bits = cached(lambda: panels.bits(work))
-        self._map = cached(lambda: panels.map_of_sample(work), 10.0)
+        self._spectrum = panels.Cached(lambda: panels.spectrum_document(service))
+        self._bits = panels.Cached(lambda: panels.bits(service))
+        self._map = panels.Cached(lambda: panels.map_of_sample(service), 10.0)
         self._recall = panels.LiveRecall(service)
 
-    def routes(self) -> list[tuple[str, str, Callable[..., Any], dict[str, Any] | None]]:
+    def routes(self) -> list[tuple[str, str, Callable[..., Any], dict[str, Any]]]:
         """Method, path, function, and what OpenAPI says of it."""
         secret: dict[str, Any] = {"security": [{"bearer": []}]}
         rows = _about("rows and ids", "RowsAndIds", _ROWS_AND_IDS) | secret
@@ -302,8 +294,6 @@ class _Endpoints:
             ("GET", "/metrics", self.metrics, {}),
             ("GET", "/healthz", self.healthz, {}),
             ("GET", "/readyz", self.readyz, {}),
-            ("GET", "/", self.index_page, None),
-            ("GET", "/{name}", self.page_file, None),
         ]
 
     # Changes
@@ -440,11 +430,7 @@ class _Endpoints:
             raise RefusedError(429, f"there are {self._listening} listeners", Retry_After="5")
         last = request.headers.get("last-event-id", "")
         since = int(last) if last.isdecimal() and len(last) < 16 else self.service.last_event
-        return StreamingResponse(
-            self._events(since),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store"},
-        )
+        return StreamingResponse(self._events(since), media_type="text/event-stream")
 
     async def _events(self, since: int) -> AsyncIterator[bytes]:
         commits, silent, shown, service = -1, 0.0, -math.inf, self.service
@@ -476,24 +462,6 @@ class _Endpoints:
                 await asyncio.sleep(TICK)
         finally:
             self._listening -= 1
-
-    # The page
-
-    async def index_page(self) -> Response:
-        """The page."""
-        return self._file("index.html")
-
-    async def page_file(self, name: str) -> Response:
-        """A file of the page."""
-        return self._file(name)
-
-    def _file(self, name: str) -> Response:
-        path = self.page / name
-        plain = SAFE_NAME.fullmatch(name) and ".." not in name
-        if not plain or not path.is_file() or path.is_symlink():
-            raise RefusedError(404, "there is nothing here; the API is at /openapi.json")
-        kind = mimetypes.guess_type(name)[0] or bodies.RAW
-        return Response(path.read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"})
 
     # Parts
 
@@ -631,8 +599,7 @@ def _word(name: str, text: str) -> Any:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(bodies.to_json(value), status, headers, bodies.JSON)
+    return Response(bodies.to_json(value), status, media_type=bodies.JSON)
 
 
 def _state(name: str, good: bool, service: Service) -> Response:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, Ids, as_count, as_ids, as_rows, concat_ids
+from streambits._arrays import LAST_ID, Ids, as_count, as_ids, as_rows
 from streambits.errors import InputError, MissingExtraError
 from streambits.index import Hits
 from streambits.io.rows.arrow import arrow_rows
@@ -209,12 +209,19 @@ def rows_from_arrow(body: bytes, most: int, width: int | None) -> Rows:
             f"the Arrow stream has {has[:200]}; it must have one column of lists of numbers, and "
             f"a column id where rows have ids"
         )
-    named = "id" in table.schema.names
-    if named:
-        _check_id_type(table.schema.field("id").type)
+    named = ["id"] if "id" in table.schema.names else []
+    for name in named:
+        _check_id_type(table.schema.field(name).type)
     if not table.num_rows:
         raise InputError("the Arrow stream has no rows")
-    return _joined(table, lists[0], named, width)
+    [batch] = table.select([*lists, *named]).combine_chunks().to_batches()
+    size = len(batch.column(0)[0].as_py() or ())
+    text = bool(named) and _is_text(table.schema.field("id").type)
+    schema = RowSchema(size, "the body", tuple(lists), listed=True, text=text) if size else None
+    found = arrow_rows(batch, schema, ReadOptions(tuple(lists), "id" if named else None))
+    if found.bad is not None and found.bad.any():
+        raise InputError("an id is missing, or is not a whole number of 64 bits or a text")
+    return Rows(as_float32(found.rows, width), found.ids if named else None)
 
 
 def ids_from_arrow(body: bytes, most: int) -> Ids:
@@ -222,34 +229,11 @@ def ids_from_arrow(body: bytes, most: int) -> Ids:
     table = _table(body, most)
     if table.schema.names != ["id"]:
         raise InputError(f"the Arrow stream must have one column, id, not {table.schema.names}")
-    _check_id_type(table.schema.field("id").type)
-    parts = []
-    for batch in table.to_batches():
-        if batch.column(0).null_count:
-            raise InputError("an id is missing")
-        parts.append(as_ids(batch.column(0).to_pylist()))
-    return concat_ids(parts)
-
-
-def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
-    kind = table.schema.field(column).type
-    rows: list[NDArray[np.float32]] = []
-    ids: list[Ids | None] = []
-    for batch in table.to_batches():
-        if not batch.num_rows:
-            continue
-        size = getattr(kind, "list_size", None) or len(batch.column(column)[0].as_py() or ())
-        text = named and _is_text(table.schema.field("id").type)
-        schema = RowSchema(size, "the body", (column,), listed=True, text=text)
-        wanted = [column, *(["id"] if named else [])]
-        options = ReadOptions((column,), "id" if named else None)
-        found = arrow_rows(batch.select(wanted), schema if size else None, options)
-        if found.bad is not None and found.bad.any():
-            raise InputError("an id is missing, or is not a whole number of 64 bits or a text")
-        rows.append(as_float32(found.rows, width or (rows[0].shape[1] if rows else None)))
-        ids.append(found.ids)
-    joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    return Rows(joined, concat_ids(i for i in ids if i is not None) if named else None)
+    ids = table.column(0)
+    _check_id_type(ids.type)
+    if ids.null_count:
+        raise InputError("an id is missing")
+    return as_ids(ids.to_pylist())
 
 
 def _table(body: bytes, most: int) -> Any:

@@ -501,23 +501,17 @@ class Service:
                 "true distances need raw rows, and this index does not keep them: begin one with "
                 "--keep-rows"
             )
-        found = [no_hits(len(query.rows), np.float64)]
-        for ids in self._all_ids(query.allow):
-            rows = index.rows(ids)
-            near = nearest_rows(query.rows, ids, rows, query.k, index.settings.metric)
-            found = [merge_nearest([*found, near], query.k) if len(found[0].ids[0]) else near]
-        return found[0]
-
-    def _all_ids(self, allow: Any) -> Iterator[Ids]:
-        if allow is not None:
-            named = as_ids(allow, "allow")
-            if len(named):
-                here = np.unique(named[self.index.codes.has(named)])
-                for start in range(0, len(here), TRUE_ROWS):
-                    yield here[start : start + TRUE_ROWS]
-            return
-        for batch in self.index.codes.items(TRUE_ROWS):
-            yield batch.ids
+        if query.allow is None:
+            ids = concat_ids([batch.ids for batch in index.codes.items()])
+        else:
+            allowed = as_ids(query.allow, "allow")
+            ids = np.unique(allowed[index.codes.has(allowed)]) if len(allowed) else allowed
+        found = no_hits(len(query.rows), np.float64)
+        for start in range(0, len(ids), TRUE_ROWS):
+            part = ids[start : start + TRUE_ROWS]
+            near = nearest_rows(query.rows, part, index.rows(part), query.k, index.settings.metric)
+            found = merge_nearest([found, near], query.k) if len(found.ids[0]) else near
+        return found
 
     def rows_of(self, ids: Any) -> NDArray[Any]:
         """Return the raw rows of ids.
