@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import HELP, Shown, option
+from streambits.cli.options import AsJson, Shown, option
 from streambits.io.codes import open_codes
 from streambits.io.codes.convert import ENDINGS, export
 from streambits.model.codes import MOST_BITS
@@ -21,7 +21,6 @@ class IndexOptions:
 
     bits: int | None = option(None, "Length of codes, if not recorded.", least=1, most=MOST_BITS)
     epoch: int = option(0, "Epoch of codes, if not recorded.", least=0, most=LAST_EPOCH)
-    json: bool = option(False, HELP["json"])
 
 
 def _as_output(out: Path) -> Path:
@@ -47,7 +46,8 @@ def index_command(
             callback=_as_output,
         ),
     ] = Path("index.safetensors"),
-    options: Annotated[IndexOptions, Shown("bits epoch json")],
+    options: Annotated[IndexOptions, Shown("bits epoch")],
+    as_json: AsJson = False,
 ) -> None:
     """Gather codes in an index file, or convert them.
 
@@ -66,4 +66,4 @@ def index_command(
         "bytes": out.stat().st_size,
     }
     text = f"{out}: {len(index):,} codes of {index.bits} bits, {facts['bytes']:,} bytes"
-    output.result(facts, text, options.json)
+    output.result(facts, [text], as_json)

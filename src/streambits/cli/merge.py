@@ -44,4 +44,4 @@ def merge_command(
         "certificate": whole.certificate,
     }
     text = f"{out}: {whole.seen:,} rows of {len(models)} models, {whole.bits} bits"
-    output.result(facts, text, as_json)
+    output.result(facts, [text], as_json)

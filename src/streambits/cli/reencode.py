@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import ROWS_SHOWN, AsJson, Model, RowOptions, Shown
+from streambits.cli.options import READ, Model, RowOptions, Shown
 from streambits.errors import StorageError
 from streambits.io.codes import open_codes
 from streambits.io.codes.convert import ENDINGS, export
@@ -30,8 +30,7 @@ def reencode_command(
     model_out: Annotated[
         Path | None, typer.Option(help="File for the renewed model, if OUT is a file.")
     ] = None,
-    as_json: AsJson = False,
-    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
+    reading: Annotated[RowOptions, Shown(READ)],
 ) -> None:
     """Encode all rows by the newest coder, and write their codes to a new place.
 
@@ -61,4 +60,5 @@ def reencode_command(
             save(made.model, model_out)
     facts = {"out": str(out), "codes": len(index), "epochs_before": before}
     facts["epoch"] = index.epochs[0] if index.epochs else None
-    output.result(facts, f"{out}: {len(index):,} codes, all of epoch {facts['epoch']}", as_json)
+    text = f"{out}: {len(index):,} codes, all of epoch {facts['epoch']}"
+    output.result(facts, [text], reading.json)
