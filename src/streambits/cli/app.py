@@ -19,14 +19,12 @@ import typer
 
 import streambits
 from streambits.cli.config import Verb
+from streambits.cli.convert import index_command, merge_command, reencode_command
 from streambits.cli.demo import demo_command
 from streambits.cli.evaluate import evaluate_command
-from streambits.cli.index import index_command
 from streambits.cli.inspect_ import inspect_command
 from streambits.cli.jobs import encode_command, learn_command, online_command
-from streambits.cli.merge import merge_command
 from streambits.cli.options import expanded
-from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
 from streambits.cli.serve import serve_command
 from streambits.cli.settings import settings_command

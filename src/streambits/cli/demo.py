@@ -70,9 +70,8 @@ def demo_command(
     ]
     heads = ("method", *(f"{bits} bits" for bits in BITS))
     facts = {**output.VERSION, "seed": seed, "rows": rows, "online": online, "scores": scores}
-    output.result(
-        facts, [text, output.table("MAP at the end of the stream", heads, lines)], as_json
-    )
+    table = output.table("MAP at the end of the stream", heads, lines)
+    output.result(facts, [text, table], as_json)
 
 
 def encode_while_learning(

@@ -48,7 +48,7 @@ def serve_command(
     *,
     options: Annotated[
         ServeOptions,
-        Shown("host port token_file allow_host source columns ids keep_rows json"),
+        Shown("host port token_file allow_host source columns ids format keep_rows json"),
     ],
     settings: Annotated[Settings, Shown("bits refine")],
 ) -> None:

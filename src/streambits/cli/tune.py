@@ -22,7 +22,7 @@ from streambits.tune import ANSWERS, CANDIDATES, TARGETS, Tuned, code_size, tune
 
 TABLE_TRIALS = 10
 READING = ("columns", "ids", "format")
-LEARN_FLAGS = ("columns", "ids", "bits", "method", "refine", "metric")  # the others: --set
+LEARN_FLAGS = (*READING, "bits", "method", "refine", "metric")  # the others: --set
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ def tune_command(
     text = f"best: {tuned.settings}"
     if tuned.candidates is not None:
         text += f"\nA search for ten answers should rank candidates: {tuned.candidates}."
-    output.result(
-        facts | {"trials": _trials(tuned)}, [_table(tuned), f"{text}\n\n{line}"], reading.json
-    )
+    shown: list[Table | str] = [_table(tuned), f"{text}\n\n{line}"]
+    output.result(facts | {"trials": _trials(tuned)}, shown, reading.json)
     if out is not None:  # last: what was measured is printed, whatever the disk says
         write(out, best)
         written = f"{out}: the same, for --config of learn and online"
@@ -105,15 +104,12 @@ def _table(tuned: Tuned) -> Table:
 
 def _trials(tuned: Tuned) -> list[dict[str, Any]]:
     """The same for programs."""
-    return [
-        {
-            "score": t.score,
-            "seconds": round(t.seconds, 3),
-            "finalist": t.finalist,
-            "settings": _settings(t.settings),
-        }
-        for t in tuned.trials
-    ]
+    names = ("score", "seconds", "finalist", "settings")
+    values = (
+        (one.score, round(one.seconds, 3), one.finalist, _settings(one.settings))
+        for one in tuned.trials
+    )
+    return [dict(zip(names, each, strict=True)) for each in values]
 
 
 def toml(settings: Mapping[str, Any]) -> str:
