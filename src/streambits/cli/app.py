@@ -1,4 +1,4 @@
-"""The command line: one file per verb, and here what all of them share.
+"""The command line: its verbs, and what all of them share.
 
 Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fault of streambits,
 130 interrupted.
