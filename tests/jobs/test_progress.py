@@ -90,7 +90,7 @@ def test_logs():
 
 def test_in_words():
     assert shown.progress_line(HERE) == (
-        "1,000 of 2,003 rows, 250 rows/s, 4 s left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
+        "1,000 of 2,003 rows, 250 rows/s, 0:00:04 left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
     )
     assert shown.progress_line(Progress(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
 
