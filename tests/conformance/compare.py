@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from streambits._arrays import is_array_api_obj, same
 
 
@@ -9,23 +11,9 @@ class InapplicableError(Exception):
     """Raised by a check that cannot test a part; the message says why."""
 
 
-def expect(condition, message):
-    """Raise an AssertionError that says what was expected."""
-    if not condition:
-        raise AssertionError(message)
-
-
-def expect_error(kind, action, description):
-    """Expect an error of this package; any other exception, or none, fails."""
-    try:
-        action()
-    except kind:
-        return
-    except Exception as error:
-        raise AssertionError(
-            f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}"
-        ) from error
-    raise AssertionError(f"{description}: expected {kind.__name__}, and nothing was raised")
+def checks_in(names):
+    """The checks among the names of a module, in their order."""
+    return [value for name, value in names.items() if name.startswith("check_")]
 
 
 def equal(left, right):
@@ -49,7 +37,7 @@ def run_checks(checks, *arguments, skip=()):
             continue
         try:
             check(*arguments)
-        except AssertionError as error:
+        except (AssertionError, pytest.fail.Exception) as error:
             raise AssertionError(f"{name}: {error}") from error
         except InapplicableError as error:
             raise AssertionError(f"{name}: was not tested, since {error}: skip it") from error

@@ -146,12 +146,6 @@ def test_a_refinement_of_few_rows_is_outgrown_and_replaced_online():
     assert {batch.codes.epoch for batch in sb.encode_online(never, [cloud(9000)])} == {0}
 
 
-@pytest.mark.parametrize("method", ["pcah", "itq", "linear"])
-def test_every_learning_method_has_refined_codes(method):
-    learner = sb.methods.METHODS[method](ROWS[:200], 8, refine=4).learn(ROWS)
-    assert errors(learner.coder(), ROWS).mean() < 0.5 * np.linalg.norm(ROWS.std(axis=0))
-
-
 def test_product_codes_have_no_sign_bits():
     learner = sb.methods.product(ROWS[:200], refine=6).learn(ROWS)
     codes = learner.coder().encode(ROWS)
