@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 HIDDEN = (
     *("sklearn", "faiss", "confluent_kafka", "nats", "psycopg", "prometheus_client", "torch"),
     *("fastapi", "uvicorn", "starlette", "dask", "distributed", "pyspark", "pandas", "polars"),
+    "langchain_core",
 )
 WITHOUT = f"""
 import sys
@@ -66,6 +67,7 @@ VERBS = {
 }
 CALLS = {
     "sklearn": "import streambits.interop.sklearn",
+    "langchain": "import streambits.interop.langchain",
     "gpu": "import streambits as sb; sb.load('model.safetensors').on('cuda')",
 }
 

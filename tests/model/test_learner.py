@@ -32,14 +32,6 @@ def learned(learner, *batches):
 # Learning
 
 
-@pytest.mark.parametrize("count", [1, 2047, 2048, 2049, 4500])
-def test_rows_are_counted_whether_they_wait_or_not(learner, rows, count):
-    assert learner.learn(rows[:count]) is learner
-    assert learner.seen == count
-    assert learner.sketch.seen == count
-    assert f"{count} rows seen" in repr(learner)
-
-
 def test_the_sketch_is_that_of_all_rows_pending_ones_included(train, rows):
     learner = Learner(GaussianAffinity(train), Gram(60), bits=8)
     learned(learner, rows[:100], rows[100:2500])
