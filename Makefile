@@ -16,10 +16,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(VENV)/serve.installed
 	$(BIN)/streambits demo
 	@echo; echo "the service, on a small stream, for a few seconds (make serve keeps it running):"
-	@$(BIN)/streambits serve "$$(mktemp -d)/index" --example --refine 8 --port 0 --set seconds=5
+	@$(BIN)/python docs/examples/stream.py "$$(mktemp -d)/index" 5
 
 serve: $(VENV)/serve.installed
-	$(BIN)/streambits serve build/example-index --example --refine 8 --keep-rows
+	$(BIN)/python docs/examples/stream.py build/example-index
 
 test: checks
 	$(BIN)/pytest -n 2 -m "not slow"

@@ -162,7 +162,7 @@ def refined(rows: int, torch: Any) -> Iterator[Line]:
         host.per(HOST),
         note="same bytes" if same else "other bytes",
     )
-    index = sb.HammingIndex(64, strategy="scan")
+    index = sb.HammingIndex(64)
     index.add(device.encode(there))
     for candidates in (None, "all"):
         count = REFINED_QUERIES if candidates is None else 20
@@ -177,7 +177,7 @@ def refined(rows: int, torch: Any) -> Iterator[Line]:
 def scan(codes: int) -> Iterator[Line]:
     """Queries against an index whose codes lie on the device; the answers must be the host's."""
     rng = np.random.default_rng(0)
-    index = sb.HammingIndex(64, strategy="scan")
+    index = sb.HammingIndex(64)
     index.add(sb.Codes(rng.integers(0, 256, (codes, 8), np.uint8), 64))
     asked = sb.Codes(rng.integers(0, 256, (QUERIES, 8), np.uint8), 64)
     what = f"search {codes / 1e6:g} million codes of 64 bits, {QUERIES:,} queries"

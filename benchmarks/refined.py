@@ -98,7 +98,7 @@ class Contest:
         first, asked = draw(rng, sample), draw(rng, queries)
         learner = sb.ssbc(first[: sample // 10], bits, refine=BYTES - bits // 8).learn(first)
         coder, truth = learner.coder(), Truth(asked)
-        index = sb.HammingIndex(bits, strategy="scan")
+        index = sb.HammingIndex(bits)
         rival = faiss.IndexPQ(padded(first).shape[1], BYTES, 8)
         rival.pq.cp.min_points_per_centroid = 1  # no complaints
         rival.train(padded(first))

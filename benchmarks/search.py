@@ -62,7 +62,7 @@ def lines(
 
     for bits in lengths:
         codes, queries = random_codes(count, bits, 0), random_codes(QUERIES, bits, 1)
-        ours, theirs = sb.HammingIndex(bits, strategy="scan"), faiss.IndexBinaryFlat(bits)
+        ours, theirs = sb.HammingIndex(bits), faiss.IndexBinaryFlat(bits)
         ours.add(codes)
         theirs.add(codes.packed)
         for asked in (queries, queries[:1]):
@@ -107,7 +107,7 @@ def opening(counts: Sequence[int] = (1_000_000, 10_000_000, 100_000_000)) -> Non
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index.safetensors")
         for count in counts:
-            index = sb.HammingIndex(64, strategy="scan")
+            index = sb.HammingIndex(64)
             index.add(random_codes(count, 64, 6))
             saved = seconds(partial(sb.save, index, path))
             del index

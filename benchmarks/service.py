@@ -160,7 +160,7 @@ def searches(folder: Path, rows: NDArray[np.float32], columns: int) -> None:
     try:
         for by in ("default", "hamming"):
             asked = [request(f"/v1/search?k=10&columns={columns}&by={by}", b) for b in queries]
-            load(port, asked, 8.0)  # tables may be built
+            load(port, asked)
             pairs = [(load(port, asked), load(bare_port, plain)) for _ in range(ROUNDS)]
             ratio = statistics.median(ours.rate / other.rate for ours, other in pairs)
             ours, other = pairs[-1]

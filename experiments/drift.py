@@ -26,9 +26,10 @@ from experiments._drift import (
     streamed,
 )
 from paper import datasets, methods
+from paper.truth import Truth, find
 from streambits._arrays import blocks
-from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
+from streambits.evaluation.truth import draw_queries
 from streambits.features import nearest
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
@@ -36,12 +37,12 @@ BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]
 Figures = Iterator[tuple[str, float]]
 
 
-def board(rows: Any, threshold: float, seed: int) -> truth.Truth:
-    places = truth.draw_queries(SETTINGS["queries"], len(rows), seed=seed)
-    return truth.find(rows, places, threshold)
+def board(rows: Any, threshold: float, seed: int) -> Truth:
+    places = draw_queries(SETTINGS["queries"], len(rows), seed=seed)
+    return find(rows, places, threshold)
 
 
-def by_codes(found: truth.Truth, codes: sb.Codes) -> float:
+def by_codes(found: Truth, codes: sb.Codes) -> float:
     return mean_precision(found, lambda some: codes[some].hamming(codes))
 
 
@@ -208,13 +209,13 @@ def across(name: str, seed: int) -> Figures:
         train, rows = datasets.stream(name, landmarks, length, seed=seed, order=order)
         found = board(rows, nearest(30).distance(train), seed)
         learner = sb.ssbc(rows[:landmarks], BITS, epochs="never", seed=seed)
-        coders, index = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
+        coders, index = sb.CoderSet(), sb.HammingIndex(BITS)
         for quarter in np.array_split(rows, 4):
             learner.learn(quarter).renew()
             codes = learner.coder().encode(quarter)
             coders.record(learner.coder(), quarter, codes)
             index.add(codes)
-        again, one = sb.CoderSet(), sb.HammingIndex(BITS, strategy="scan")
+        again, one = sb.CoderSet(), sb.HammingIndex(BITS)
         codes = learner.coder().encode(rows)
         again.record(learner.coder(), rows, codes)
         one.add(codes)
@@ -226,7 +227,7 @@ def across(name: str, seed: int) -> Figures:
         )
 
 
-def recall(index: sb.HammingIndex, coders: sb.CoderSet, rows: Any, found: truth.Truth) -> float:
+def recall(index: sb.HammingIndex, coders: sb.CoderSet, rows: Any, found: Truth) -> float:
     """Share of the true 10 nearest among the first 100 (the query itself left out)."""
     hits = coders.search(index, rows[found.queries], 101)
     shares = [

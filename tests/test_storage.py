@@ -336,15 +336,14 @@ def test_arrays_in_any_order_of_memory_come_back_as_they_were(path, rows):
 
 
 def test_every_array_lies_where_its_numbers_may_be_mapped(path):
-    rng, index = np.random.default_rng(0), sb.HammingIndex(70, strategy="multi")
+    rng, index = np.random.default_rng(0), sb.HammingIndex(70)
     for epoch, count in ((0, 5), (3, 7)):  # bytes of marks, before words of 8 bytes
         codes = sb.Codes.from_bits(rng.random((count, 70)) < 0.5, epoch)
         index.add(codes, np.arange(count) + 100 * epoch)
-    index.search({e: sb.Codes.from_bits(np.zeros((1, 70), bool), e) for e in (0, 3)}, 1)
     sb.save(index, path)
     sizes = {name: array.itemsize for name, array in safetensors.numpy.load_file(path).items()}
     found = places(path.read_bytes())
-    assert len(found) > 10
+    assert len(found) == 6
     assert all(found[name][0] % size == 0 for name, size in sizes.items())
 
 

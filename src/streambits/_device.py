@@ -28,11 +28,6 @@ GROWTH = 64  # times the codes seen so far that the next pass looks at, at most
 _turn = ForkSafeLock()
 
 
-def is_device(name: object) -> bool:
-    """Whether a string names a device of torch: "cuda", "cuda:1", "cpu"."""
-    return isinstance(name, str) and name.partition(":")[0] in ("cuda", "cpu", "mps", "xpu")
-
-
 def on_device(like: Any) -> Any:
     """Return an array on the device that a name means; an array is returned as it is.
 

@@ -18,7 +18,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -34,7 +34,7 @@ from streambits.epochs.epoch import Epoch
 from streambits.epochs.monitor import DriftMonitor
 from streambits.errors import InputError, StorageError
 from streambits.features import GaussianAffinity, Linear
-from streambits.index import HammingIndex, Tables
+from streambits.index import HammingIndex
 from streambits.model.coder import Coder
 from streambits.model.learner import Learner
 from streambits.model.sampling import Reservoir
@@ -59,7 +59,6 @@ KINDS: dict[str, Any] = {
         Learner,
         Linear,
         Reservoir,
-        Tables,
     )
 }
 MODELS: list[type] = [
@@ -141,7 +140,8 @@ def save(model: Any, path: str | Path, *, private: bool = False) -> None:
     is hashed once and written once; memory is that of `model.state()`, a copy of a learner, but not
     of an index.
     """
-    with _pieces(model) as pieces, replacing(Path(path), private=private) as file:
+    pieces = _pieces(model)
+    with replacing(Path(path), private=private) as file:
         for piece in pieces:
             file.write(piece)
 
@@ -179,8 +179,7 @@ def to_bytes(model: Any) -> bytes:
     >>> learner.seen
     500
     """
-    with _pieces(model) as pieces:
-        return b"".join(pieces)
+    return b"".join(_pieces(model))
 
 
 def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes") -> Any:
@@ -220,18 +219,16 @@ def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes")
     return model
 
 
-@contextmanager
-def _pieces(model: Any) -> Iterator[Iterator[bytes | memoryview]]:
-    """The contents of a file, the head first; inside, arrays that a model shares stay as is."""
+def _pieces(model: Any) -> Iterator[bytes | memoryview]:
+    """The contents of a file, the head first."""
     if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
-    with _held(model):
-        arrays: dict[str, NDArray[Any]] = {}
-        described = _describe(model, "model", arrays)
-        ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
-        entries = {name: _entry(name, array) for name, array in ordered.items()}
-        manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
-        yield chain([_head(manifest, entries)], map(_bytes, ordered.values()))
+    arrays: dict[str, NDArray[Any]] = {}
+    described = _describe(model, "model", arrays)
+    ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    entries = {name: _entry(name, array) for name, array in ordered.items()}
+    manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
+    return chain([_head(manifest, entries)], map(_bytes, ordered.values()))
 
 
 def load(path: str | Path) -> Any:
@@ -308,11 +305,6 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         raise StorageError(f"{path} does not exist") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _held(model: Any) -> AbstractContextManager[Any]:
-    """Hold the arrays that a model shares with its state as they are."""
-    return model.pinned() if isinstance(model, HammingIndex) else nullcontext()
 
 
 def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -498,7 +490,7 @@ def _verify(
 def _built(described: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
     """The model that a manifest describes, whose digests are right."""
     try:
-        model = _build(described, arrays.__getitem__)
+        model = _build(described, arrays.__getitem__, path)
     except StorageError:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
@@ -508,21 +500,23 @@ def _built(described: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
     return model
 
 
-def _build(described: Any, array: Callable[[str], Any]) -> Any:
+def _build(described: Any, array: Callable[[str], Any], path: Path) -> Any:
     if not isinstance(described, dict):
         return described
     if "array" in described:
         return array(described["array"])
     if "dict" in described:
-        return {name: _build(value, array) for name, value in described["dict"].items()}
+        return {name: _build(value, array, path) for name, value in described["dict"].items()}
     kind = described["kind"]
+    if kind == "Tables":  # by which 0.2.0 searched; codes are scanned now
+        return None
     if kind not in KINDS:
         raise StorageError(
-            f"the file holds a {kind}, which streambits does not have: pass that class to "
+            f"{path} holds a {kind}, which streambits does not have: pass that class to "
             f"streambits.storage.register; parts of methods that are only compared with are in "
             f"paper/methods of its repository, and 'import paper.methods' registers them"
         )
-    return KINDS[kind].from_state(_build(described["state"], array))
+    return KINDS[kind].from_state(_build(described["state"], array, path))
 
 
 def _damaged(path: Path, what: str) -> StorageError:

@@ -728,10 +728,10 @@ class StreamIndex:
             )
         keys = Keys.of(ids)
         keys.check_apart()
-        with self.codes.pinned() as snapshot:
-            if len(ids) and len(snapshot):
-                snapshot.has(keys)  # refuses another kind
-                snapshot.check_apart(keys)
+        snapshot = self.codes.snapshot()
+        if len(ids) and len(snapshot):
+            snapshot.has(keys)  # refuses another kind
+            snapshot.check_apart(keys)
 
     # Reading
 
@@ -906,8 +906,8 @@ class StreamIndex:
             if self._online is None:
                 return ()
             current = self._online.coder.epoch
-            with self.codes.pinned() as held:
-                counts = {epoch: count for epoch, count in held.counts.items() if count}
+            held = self.codes.snapshot()
+            counts = {epoch: count for epoch, count in held.counts.items() if count}
             numbers = sorted({*counts, current})
             return tuple(EpochSummary(n, counts.get(n, 0), n == current) for n in numbers)
 
@@ -944,11 +944,11 @@ class StreamIndex:
             if self._online is None or len(self.codes) < 2 * k:
                 raise InputError(f"there are {len(self.codes)} codes: recall needs {2 * k} or more")
             known, total = self._known(), len(self.codes)
-            with self.codes.pinned() as held:
-                names = held.named(known.numbers)
-                epochs = np.zeros(len(names), np.int64)
-                for epoch, there in held.epochs_of(known.numbers):
-                    epochs[there] = epoch
+            held = self.codes.snapshot()
+            names = held.named(known.numbers)
+            epochs = np.zeros(len(names), np.int64)
+            for epoch, there in held.epochs_of(known.numbers):
+                epochs[there] = epoch
         near = partial(self._numbers_near, names, k)
         found = measure(known, total, k, near, queries=queries)
         return summarised(found, epochs[: len(found[0].shares)], k, total, len(names))
@@ -982,8 +982,8 @@ class StreamIndex:
             with self._gate.reading(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReachWarning)
                 if allowed is not None and self.codes.bits and self.codes.refine:
-                    with self.codes.pinned() as held:
-                        wanted = default_candidates(asked, max(held.counts.values()))
+                    held = self.codes.snapshot()
+                    wanted = default_candidates(asked, max(held.counts.values()))
                     options["candidates"] = max(k, 1 + round(share * wanted))
                 found.append(self.coders.search(self.codes, part, k, **options).ids)
         most = min(ids.shape[1] for ids in found)
@@ -1088,8 +1088,8 @@ class StreamIndex:
         """Numbers of the ids that are here."""
         if self._online is None:
             return numbers_of(_named(list(self._waiting), NO_IDS))
-        with self.codes.pinned() as held:
-            found = [held.numbers(epoch) for epoch in held.epochs]
+        held = self.codes.snapshot()
+        found = [held.numbers(epoch) for epoch in held.epochs]
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def _write_snapshot(self, place: IndexFolder, *, compact: bool = False) -> None:

@@ -48,26 +48,6 @@ def test_someone_who_stops_listening(model, rows, tmp_path):
     assert done.stderr.splitlines()[-1] == "streambits: standard output: Broken pipe"
 
 
-def test_queries_are_encoded_for_every_epoch_of_a_job(command, job, rows):
-    asked = ("encode", job, job.parent / "queries.npy", "--every-epoch")
-    coders = sb.load(job / "coders.safetensors")
-    codes = {epoch: coders[epoch].encode(rows[:3]) for epoch in coders}
-    assert len(codes) == 2
-    assert command(*asked).lines == [
-        {"id": i, "code": code, "epoch": epoch}
-        for epoch, some in codes.items()
-        for i, code in enumerate(hexadecimal(some))
-    ]
-    done = command(*asked, "--bit-strings")
-    assert "standard output: 3 rows" in done.err
-    assert [(line["epoch"], line["id"], line["bits"]) for line in done.lines] == [
-        (epoch, i, "".join(map(str, bits)))
-        for epoch, some in codes.items()
-        for i, bits in enumerate(some.unpack().astype(int).tolist())
-    ]
-    assert "code" not in done.lines[0]  # which readers take for hexadecimal
-
-
 def test_bad_rows(command, fails, model, rows, tmp_path):
     text = as_csv(rows[:3]) + b"1,2\n" + as_csv(rows[3:5])
     arguments = ["encode", tmp_path / "model.safetensors", "-"]
@@ -92,9 +72,6 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
         ["--keep", "text"],
         ["--rejects", "x"],
         ["--skip-bad"],
-        ["--bit-strings", "--out", "x"],
-        ["--every-epoch", "--out", "x"],
-        ["--every-epoch", "--set", "device=cpu"],
     ],
 )
 def test_wrong_use(command, model, tmp_path, arguments):

@@ -9,13 +9,11 @@ is checked by such codes too.
 """
 
 import warnings
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from conformance.compare import checks_in
 from streambits._arrays import as_ids
 from streambits.errors import InputError, StreambitsError
 from streambits.io.protocols import Resumable, Sink
@@ -32,102 +30,6 @@ def check_protocol(factory, codes):
     assert sink.name
     sink.close()
     assert _held(held) == {}
-
-
-def check_commit(factory, codes):
-    """What is committed is there for readers, for batches of any size, even none."""
-    opened, held = factory()
-    sink, ids = opened(), _ids(codes)
-    for some in np.array_split(np.arange(len(codes)), 7):
-        sink.write(ids[some], codes[some])
-        sink.write(ids[:0], codes[:0])
-    sink.commit()
-    _expect(held, _pairs(ids, codes))
-    sink.commit()
-    sink.close()
-    _expect(held, _pairs(ids, codes))
-
-
-def check_close(factory, codes):
-    """Closing commits."""
-    opened, held = factory()
-    sink, ids = opened(), _ids(codes)
-    sink.write(ids, codes)
-    sink.close()
-    _expect(held, _pairs(ids, codes))
-
-
-def check_replaced(factory, codes):
-    """An id that comes again has its last code, within a batch, a commit, or after one."""
-    opened, held = factory()
-    sink, ids = opened(), _ids(codes)
-    twice, half = np.concatenate([ids, ids[:5]]), len(codes) // 2
-    sink.write(twice, codes[np.concatenate([np.arange(len(codes)), np.arange(5)[::-1]])])
-    wanted = _pairs(ids, codes) | _pairs(ids[:5], codes[:5][::-1])
-    sink.write(ids[half:], codes[half:][::-1])
-    wanted |= _pairs(ids[half:], codes[half:][::-1])
-    sink.commit()
-    sink.write(ids[1:3], codes[3:5])
-    sink.close()
-    _expect(held, wanted | _pairs(ids[1:3], codes[3:5]))
-
-
-def check_epochs(factory, codes):
-    """Codes of two epochs are held with their epochs, or refused; never taken for one."""
-    opened, held = factory()
-    sink, ids, half = opened(), _ids(codes), len(codes) // 2
-    some = codes[half:]
-    later = Codes(some.packed, some.bits, some.epoch + 1, some.refinement)
-    sink.write(ids[:half], codes[:half])
-    try:
-        sink.write(ids[half:], later)
-        sink.close()
-    except StreambitsError:
-        return
-    _expect(held, _pairs(ids[:half], codes[:half]) | _pairs(ids[half:], later))
-
-
-def check_killed(factory, codes):
-    """A job that is killed loses nothing that was committed, and doubles nothing.
-
-    A sink that is `Resumable` is resumed; to any other, what came after its last commit is written
-    again.
-    """
-    opened, held = factory()
-    ids, cuts = _ids(codes), np.linspace(0, len(codes), 5).astype(int)
-    sink = opened()
-    state = sink.state() if isinstance(sink, Resumable) else None
-    for turn, (start, stop) in enumerate(pairwise(cuts)):
-        sink.write(ids[start:], codes[start:][::-1])  # lost, or replaced
-        if turn % 2:
-            sink.commit()
-        with warnings.catch_warnings():  # of files that were left open
-            warnings.simplefilter("ignore", ResourceWarning)
-            sink = None  # which also ends its locks, as the end of a process does
-            sink = opened()
-        if state is not None:
-            sink.resume(state)
-        sink.write(ids[start:stop], codes[start:stop])
-        sink.commit()
-        state = sink.state() if state is not None else None
-    sink.close()
-    _expect(held, _pairs(ids, codes))
-
-
-def check_removed(factory, codes):
-    """An id that is removed is gone, before and after a commit, unless it comes again."""
-    opened, held = factory()
-    sink, ids = opened(), _ids(codes)
-    sink.write(ids, codes)
-    sink.remove(ids[:4])
-    sink.write(ids[1:2], codes[2:3])
-    sink.commit()
-    wanted = _pairs(ids[4:], codes[4:]) | _pairs(ids[1:2], codes[2:3])
-    sink.remove(ids[6:8])
-    sink.remove(ids[6:8])  # those that are not there do not matter
-    sink.close()
-    wanted = {key: code for key, code in wanted.items() if key not in ids[6:8].tolist()}
-    _expect(held, wanted)
 
 
 class Step(NamedTuple):
@@ -151,6 +53,31 @@ class Step(NamedTuple):
 
 
 ACTIONS = ("write", "write", "write", "remove", "commit", "keep", "end", "kill", "close")
+HISTORY = [
+    Step("write", (3, -1, 4, 5, -9, 2, 6, 0)),
+    Step("write"),  # of nothing
+    Step("commit"),
+    Step("write", (3, 5, 3, 8, 7)),  # ids that come again: within a batch, and after a commit
+    Step("remove", (5, -1, 77)),  # and one that is not there
+    Step("write", (-1, 9), epoch=1),
+    Step("commit"),
+    Step("kill"),
+    Step("keep"),
+    Step("remove", (9, 4)),
+    Step("commit"),
+    Step("write", (4, 1)),
+    Step("kill"),
+    Step("remove", (6,)),
+    Step("close"),
+    Step("end"),
+    Step("write", (6, 10)),
+]
+
+
+def check_history(factory, codes):
+    """Each id has its last code, whatever is written, removed, committed, closed and killed."""
+    opened, held = factory()
+    play((opened, held), codes, HISTORY, committed=held)
 
 
 def play(place, codes, steps, *, committed=None):
@@ -193,9 +120,9 @@ class _Life:
 
     def _change(self, step):
         """Ids and their new codes, which the dict has from now on; or none."""
-        ids = list(step.ids)
+        ids = as_ids(list(step.ids))
         if step.action == "remove":
-            self.wanted = {key: held for key, held in self.wanted.items() if key not in ids}
+            self.wanted = {key: held for key, held in self.wanted.items() if key not in step.ids}
             return ids, None
         some = self.codes[np.arange(self._used, self._used + len(ids)) % len(self.codes)]
         new = Codes(some.packed, some.bits, some.epoch + step.epoch, some.refinement)
@@ -246,7 +173,7 @@ def check_sink_refusals(factory, codes):
         _expect(held, _pairs(ids, codes))
 
 
-CHECKS = checks_in(globals())
+CHECKS = [check_protocol, check_history, check_sink_refusals]
 
 
 def _ids(codes):

@@ -1,5 +1,6 @@
 """Every check of sketches and learners catches a part that breaks its promise."""
 
+from contextlib import nullcontext
 from copy import deepcopy
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import streambits as sb
-from conformance import learners, sketches
+from conformance import learners, sinks, sketches
 from streambits import Coder, Codes, Learner
 from streambits.errors import InputError
+from streambits.model.batches import CodeBatch
 from streambits.model.projection import Projection
 from streambits.sketches import Directions, FrequentDirections, Gram
 
@@ -221,6 +223,71 @@ def test_learners(name, monkeypatch):
     monkeypatch.setattr(*LEARNERS[name])
     with pytest.raises(FAILS):
         getattr(learners, f"check_learner_{name}")(shrinking, ROWS)
+
+
+# Sinks
+
+
+class Sink:
+    """Codes in a dict that outlives the sink, as a table outlives a connection."""
+
+    name = "mine"
+
+    def __init__(self, table):
+        self.table, self.waiting = table, []
+
+    def write(self, ids, codes):
+        self.waiting += list(zip(np.asarray(ids).tolist(), codes))
+
+    def remove(self, ids):
+        self.waiting += [(key, None) for key in np.asarray(ids).tolist()]
+
+    def commit(self):
+        self.table |= dict(self.waiting)
+        for key in [key for key, code in self.table.items() if code is None]:
+            del self.table[key]
+        self.waiting = []
+
+    def close(self):
+        self.commit()
+
+
+def keeps_the_first(self):
+    self.waiting = [(key, code and self.table.get(key, code)) for key, code in self.waiting]
+    Sink.commit(self)
+
+
+def without_epochs(self):
+    self.waiting = [(key, code and Codes(code.packed, 12)) for key, code in self.waiting]
+    Sink.commit(self)
+
+
+def begins_anew(self, table):
+    table.clear()
+    Sink.__init__(self, table)
+
+
+SINKS = {
+    "whole": {},
+    "commits nothing": {"commit": lambda _: None, "close": Sink.commit},
+    "closes without a commit": {"close": lambda _: None},
+    "keeps the first": {"commit": keeps_the_first},
+    "without epochs": {"commit": without_epochs},
+    "begins anew": {"__init__": begins_anew},
+    "removes nothing": {"remove": lambda *_: None},
+}
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_the_history_of_sinks(name):
+    def place():
+        kind, table = broken(Sink, **SINKS[name]), {}
+        return lambda: kind(table), lambda: (CodeBatch([key], code) for key, code in table.items())
+
+    numbers = np.random.default_rng(0).permutation(2**12)[:80]
+    codes = Codes.from_bits((numbers[:, None] >> np.arange(12)) & 1)
+    with nullcontext() if name == "whole" else pytest.raises(AssertionError):
+        sinks.check_history(place, codes)
 
 
 def test_every_check_has_something_that_it_catches():

@@ -83,8 +83,8 @@ def candidates_of(held, query, count, real):
     return np.lexsort((ids, far[own.ravel()]))[:count]
 
 
-def filled(coder, rows, ids, parts=1, strategy="auto"):
-    index = HammingIndex(coder.bits, refine=coder.refine, strategy=strategy)
+def filled(coder, rows, ids, parts=1):
+    index = HammingIndex(coder.bits, refine=coder.refine)
     for some in np.array_split(np.arange(len(rows)), parts):
         index.add(coder.encode(rows[some]), ids[some])
     return index

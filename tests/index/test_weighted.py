@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streambits import Codes
-from streambits.index import multi_index, weighted
+from streambits.index import weighted
 from streambits.kernels import weighted as kernels
 
 LENGTHS = [*range(1, 131), 256, 512, 1000, 4096]
@@ -33,30 +33,12 @@ def search(rows, alive, queries, weights, k):
     return weighted.weighted_nearest(words, beyond, len(rows), asked, weights, k)
 
 
-def look_up(rows, alive, queries, weights, k):
-    """The same by tables; what they leave to the scan is left to brute force."""
-
-    def left(_words, alive, _end, asked, *rest):
-        which = [next(i for i, own in enumerate(words_of) if (own == one).all()) for one in asked]
-        return brute_force(rows, alive, queries[which], *rest)
-
-    words_of = Codes.from_bits(queries).words()
-    words = np.ascontiguousarray(Codes.from_bits(rows).words().T)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multi_index, "weighted_nearest", left)
-        patch.setattr(multi_index, "BUDGET", 1e9)
-        made = multi_index.Tables(words, rows.shape[1])
-        return made.nearest_weighted(words, alive, len(rows), (words_of, weights), k)
-
-
 def check(rows, alive, queries, weights, k):
-    """All agree to the last bit."""
-    wanted = brute_force(rows, alive, queries, weights, k)
-    for way in (search, look_up):
-        found = way(rows, alive, queries, weights, k)
-        assert (found[0].dtype, found[1].dtype) == (np.int64, np.float64)
-        for mine, true in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(mine, true)
+    """Both agree to the last bit."""
+    found = search(rows, alive, queries, weights, k)
+    assert (found[0].dtype, found[1].dtype) == (np.int64, np.float64)
+    for mine, true in zip(found, brute_force(rows, alive, queries, weights, k), strict=True):
+        np.testing.assert_array_equal(mine, true)
 
 
 def draw_rows(rng, count, bits):
@@ -166,41 +148,3 @@ def test_real_values_rank_by_the_inner_product():
     wanted = (np.abs(values).sum(axis=1, keepdims=True) - products) / 2
     np.testing.assert_allclose(distances, np.sort(wanted, axis=1), atol=1e-12)
     np.testing.assert_allclose(distances, np.take_along_axis(wanted, places, 1), atol=1e-12)
-
-
-@given(
-    st.integers(0, 2**32),
-    st.sampled_from([3, 40, 64, 100, 200]),
-    st.sampled_from(["real", "heavy", "few", "whole"]),
-    st.sampled_from([0, 1e-3, 0.5, 30]),
-)
-@settings(max_examples=40, deadline=None)
-def test_any_budget_of_tables_gives_what_the_scan_gives(seed, bits, kind, budget):
-    rng = np.random.default_rng(seed)
-    rows = draw_rows(rng, int(rng.integers(1, 20_000)), bits)
-    queries, weights = draw_rows(rng, 40, bits), WEIGHTS[kind](rng, (40, bits))
-    alive = rng.random(len(rows)) < 0.8
-    alive[0] = True
-    k = min(int(rng.choice([1, 10, 700])), np.count_nonzero(alive))
-    words, asked = (Codes.from_bits(some).words() for some in (rows, queries))
-    words = np.ascontiguousarray(words.T)
-    made = multi_index.Tables(words, bits)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multi_index, "BUDGET", budget)
-        found = made.nearest_weighted(words, alive, len(rows), (asked, weights), k)
-    wanted = weighted.weighted_nearest(words, alive, len(rows), asked, weights, k)
-    assert all(map(np.array_equal, found, wanted))
-
-
-@pytest.mark.slow
-def test_tables_answer_real_queries_themselves_and_look_at_few_codes(monkeypatch):
-    rng = np.random.default_rng(0)
-    near = rng.standard_normal((200_000, 8)) @ rng.standard_normal((8, 64))
-    rows, values = near > 0, near[:3] + 0.01
-    words = np.ascontiguousarray(Codes.from_bits(rows).words().T)
-    made, alive = multi_index.Tables(words, 64), np.ones(len(rows), np.bool_)
-    monkeypatch.setattr(multi_index, "weighted_nearest", None)
-    asked, weights = Codes.from_bits(values > 0).words(), np.abs(values)
-    found = made.nearest_weighted(words, alive, len(rows), (asked, weights), 10)
-    wanted = brute_force(rows, alive, values > 0, weights, 10)
-    assert all(map(np.array_equal, found, wanted))

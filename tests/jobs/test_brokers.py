@@ -60,7 +60,7 @@ def live(jobs, mixture, broker, *, tmp_path, content, committed):
         assert ids_in(folder) == list(range(broker.first, broker.first + 900))
         return content(folder) == content(tmp_path / "alone")
 
-    more = ["--follow", "--set", "commit_seconds=0.2", "--out", folder]
+    more = ["--set", "follow=true", "--set", "commit_seconds=0.2", "--out", folder]
     return SimpleNamespace(
         command=[*command, *more], begun=lambda: committed(folder, 500), come=come, same=same
     )

@@ -29,7 +29,7 @@ def outer(x):
 
 SEARCH = """
 import numpy as np, streambits as sb
-index = sb.HammingIndex(16, strategy="scan")
+index = sb.HammingIndex(16)
 codes = sb.Codes.from_bits(np.random.default_rng(0).random((50, 16)) < 0.5)
 index.add(codes)
 print(sb.__file__, index.search(codes[7], 1).ids[0, 0])

@@ -7,7 +7,7 @@ from paper.contestants import CONTESTANTS
 from paper.measure import Board, Cell, measure, paper_thresholds
 from paper.methods import METHODS
 from paper.report.tables import line
-from streambits.evaluation import truth
+from paper.truth import find
 
 RNG = np.random.default_rng(2)
 ROWS = (RNG.random((900, 16)) / np.arange(1, 17)).astype(np.float32)
@@ -43,7 +43,7 @@ def test_the_papers_thresholds():
 @pytest.fixture
 def small(monkeypatch):
     """A board of few rows in place of every stream."""
-    found = truth.find(ROWS[100:], np.arange(50), [0.3, 0.1, 0.9])
+    found = find(ROWS[100:], np.arange(50), [0.3, 0.1, 0.9])
     monkeypatch.setattr(module, "board", lambda *_: Board(ROWS[:100], ROWS[100:], found))
 
 

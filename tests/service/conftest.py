@@ -33,7 +33,6 @@ def work(job):
     os.dup2(out, 1)
     os.dup2(out, 2)
     os.environ.update(job["variables"])
-    streambits.service.server.IDLE = 2
     os._exit(ended(job["arguments"]))
 
 for line in sys.stdin:

@@ -31,7 +31,7 @@ def test_a_fault_is_told_and_not_raised_again(method, path, monkeypatch):
     scope |= {"query_string": b"", "scheme": "http", "root_path": "", "http_version": "1.1"}
     with Service(StreamIndex(bits=8, n_landmarks=20)) as service:
         app = create_app(service, "a token for this test")
-        monkeypatch.setattr(service, "ask", broken)
+        monkeypatch.setattr(service, "search", broken)
         for name in ("status", "drift"):
             monkeypatch.setattr(panels, name, broken)
         asyncio.run(app(scope, receive, send))

@@ -1,4 +1,4 @@
-"""The process: its token, its end, kills, a broker, slow clients, and a full queue."""
+"""The process: its token, its end, kills, and a broker."""
 
 import json
 import os
@@ -193,19 +193,3 @@ def _seen(one, count):
                 return
             time.sleep(0.05)
     raise AssertionError(f"{found} {one.said}")
-
-
-@pytest.mark.slow
-def test_slow_clients_are_let_go(serving, vectors):
-    one = serving(*SMALL)
-    links = [socket.create_connection(("127.0.0.1", one.port), 30) for _ in range(20)]
-    for link in links[:10]:
-        link.sendall(b"POST /v1/sea")  # a head that never ends
-    with one.client() as client:
-        client.add(vectors[:5], np.arange(5))
-        assert client.search(vectors[:1], 1).ids.tolist() == [[0]]
-    started = time.monotonic()
-    assert all(link.recv(10) == b"" for link in links)  # closed, 2 s after it was opened
-    assert time.monotonic() - started < 10
-    for link in links:
-        link.close()

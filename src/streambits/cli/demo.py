@@ -14,8 +14,8 @@ from streambits._arrays import blocks
 from streambits.cli import output
 from streambits.cli.options import AsJson
 from streambits.evaluation.bits import bits_changed
-from streambits.evaluation.quality import mean_average_precision
-from streambits.evaluation.truth import draw_queries
+from streambits.evaluation.ranking import hamming_counts, mean_average_precision
+from streambits.evaluation.truth import draw_queries, neighbours_within
 from streambits.features import nearest
 from streambits.methods import ssbc
 from streambits.methods.settings import Settings
@@ -44,10 +44,11 @@ def demo_command(
     shape = (LANDMARKS + rows, 50)  # column t is uniform on [0, 1 / t^2]
     drawn = np.random.default_rng(seed).random(shape) / np.arange(1, 51) ** 2
     landmarks, stream = np.split(drawn.astype(np.float32), [LANDMARKS])
-    queries, radius = draw_queries(QUERIES, rows, seed=seed), nearest(30).distance(landmarks)
+    queries = draw_queries(QUERIES, rows, seed=seed)
+    near = neighbours_within(stream, queries, nearest(30).distance(landmarks))
 
     def score(codes: Codes) -> float:
-        return mean_average_precision(codes, stream, queries, radius)
+        return mean_average_precision(hamming_counts(codes, codes[queries], near, queries))
 
     with output.working(output.stderr(), f"Uniform, {ONLINE_BITS} bits, online"):
         codes, online = encode_while_learning(landmarks, stream, seed)

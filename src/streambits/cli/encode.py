@@ -1,29 +1,18 @@
 """`streambits encode`: codes by a model, to standard output or to a folder, where it resumes."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streambits.cli.options import MODEL_HELP, JobOptions, Shown, Sources, To, option
+from streambits.cli.options import MODEL_HELP, JobOptions, Shown, Sources, To
 from streambits.cli.output import report_end, run_and_report, watching
-from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError, StorageError
 from streambits.io.codes.jsonl import StandardOutput
 from streambits.jobs.job import Job, JobPlan
 from streambits.jobs.models import open_model
 from streambits.jobs.rejects import Rejects
-from streambits.jobs.work import Encoding, EncodingByEpoch
-
-
-@dataclass(frozen=True)
-class PrintOptions:
-    """Of codes on standard output."""
-
-    every_epoch: bool = option(False, "On stdout: a code for every epoch of the job.")
-    bit_strings: bool = option(False, "On stdout: bits as a string of 0 and 1.")
-    rejects: str | None = option(None, "On stdout: file for bad rows of --skip-bad.")
+from streambits.jobs.work import Encoding
 
 
 def encode_command(
@@ -34,8 +23,10 @@ def encode_command(
         str, typer.Option(help="Folder, where it resumes; - for JSON lines on stdout.")
     ] = "-",
     to: To = None,
-    printed: Annotated[PrintOptions, Shown("every_epoch bit_strings rejects")],
-    options: Annotated[JobOptions, Shown("columns ids keep follow skip_bad json")],
+    rejects: Annotated[
+        Path | None, typer.Option(help="On stdout: file for bad rows of --skip-bad.")
+    ] = None,
+    options: Annotated[JobOptions, Shown("columns ids keep format skip_bad json")],
 ) -> None:
     """Give rows their codes by a model that was learned before, which stays as it is.
 
@@ -44,14 +35,9 @@ def encode_command(
 
     Example: cat rows.csv | streambits encode model.safetensors -
     """
-    stdout, every_epoch = out == "-", printed.every_epoch
-    rejects = None if printed.rejects is None else Path(printed.rejects)
+    stdout = out == "-"
     if stdout and (to or options.json or options.keep):
         raise typer.BadParameter("--to, --keep and --json need a folder: name one with --out")
-    if not stdout and (every_epoch or printed.bit_strings):
-        raise typer.BadParameter("--every-epoch and --bit-strings go without --out")
-    if every_epoch and options.device:
-        raise typer.BadParameter("--every-epoch goes without the setting device")
     if options.skip_bad and stdout and rejects is None:
         raise typer.BadParameter("--skip-bad needs a place for bad rows: --rejects FILE, or --out")
     if rejects and not (options.skip_bad and stdout):
@@ -64,9 +50,7 @@ def encode_command(
         )
     work = Encoding(found.coder, str(model), options.device, refuse=options.refuse)
     if stdout:
-        if every_epoch and isinstance(found.coders, CoderSet):
-            work = EncodingByEpoch(found.coders, str(model))
-        _to_stdout(sources, work, StandardOutput(as_bits=printed.bit_strings), rejects, options)
+        _to_stdout(sources, work, rejects, options)
         return
     plan = JobPlan(
         verb="encode",
@@ -86,15 +70,11 @@ def encode_command(
 
 
 def _to_stdout(
-    sources: list[str],
-    work: Encoding,
-    sink: StandardOutput,
-    rejects: Path | None,
-    options: JobOptions,
+    sources: list[str], work: Encoding, rejects: Path | None, options: JobOptions
 ) -> None:
     if rejects is not None and rejects.exists():
         raise StorageError(f"{rejects} exists already: choose another file for bad rows")
-    aside = Rejects(rejects, skip=options.skip_bad)
+    sink, aside = StandardOutput(), Rejects(rejects, skip=options.skip_bad)
     with watching("encode", options) as watchers:
         end = Job(options.open(sources), work, sink, aside, watchers=watchers).run()
     report_end("encode", end, options, sink.name, str(rejects))

@@ -17,13 +17,8 @@ LAST_EPOCH = 2**31 - 1  # that Parquet, JSON lines and databases hold
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """What codes are, where their file does not say it, and how an index searches."""
+    """What codes are, where their file does not say it."""
 
-    strategy: str | None = option(
-        None,
-        "How it searches: scan, multi (tables), or auto, the default.",
-        choices=("auto", "scan", "multi"),
-    )
     bits: int | None = option(None, "Length of codes, if not recorded.", least=1, most=MOST_BITS)
     epoch: int = option(0, "Epoch of codes, if not recorded.", least=0, most=LAST_EPOCH)
     json: bool = option(False, HELP["json"])
@@ -52,7 +47,7 @@ def index_command(
             callback=_as_output,
         ),
     ] = Path("index.safetensors"),
-    options: Annotated[IndexOptions, Shown("strategy bits epoch json")],
+    options: Annotated[IndexOptions, Shown("bits epoch json")],
 ) -> None:
     """Gather codes in an index file, or convert them.
 
@@ -61,10 +56,7 @@ def index_command(
     Example: streambits index job/ --out index.safetensors
     """
     with output.working(output.stderr(), f"gathering the codes of {codes}"):
-        found = open_codes(codes, bits=options.bits, epoch=options.epoch)
-        index = found.index(strategy=options.strategy)
-        if index.strategy == "multi":
-            index.build()
+        index = open_codes(codes, bits=options.bits, epoch=options.epoch).index()
         export(index, out)
     facts = {
         "out": str(out),

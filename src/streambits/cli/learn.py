@@ -24,7 +24,7 @@ def learn_command(
         typer.Option(help="Learner or job whose landmarks this shard shares, for merge."),
     ] = None,
     settings: Annotated[Settings, Shown("bits method refine metric", without="refresh")],
-    options: Annotated[JobOptions, Shown("columns ids follow skip_bad json", without="keep")],
+    options: Annotated[JobOptions, Shown("columns ids format skip_bad json", without="keep")],
 ) -> None:
     """Learn a model from a stream; `encode` then makes codes.
 

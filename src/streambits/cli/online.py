@@ -25,7 +25,7 @@ def online_command(
         int | None,
         typer.Option(min=1, hidden=True, help="Newest epochs that stay searchable. Default: all."),
     ] = None,
-    options: Annotated[JobOptions, Shown("columns ids keep follow skip_bad json")],
+    options: Annotated[JobOptions, Shown("columns ids keep format skip_bad json")],
 ) -> None:
     """Give every row of a stream its code at once, and learn from it.
 

@@ -49,9 +49,7 @@ class SearchOptions:
     exact: str | None = option(None, "The encoded rows: answers are proven (certified models).")
     radius: int | None = option(None, "Find all codes within so many bits instead.", least=0)
     allow: str | None = option(None, "Ids to choose from: 1,2,3, or a file of them.")
-    real: bool | None = option(
-        None, "Whether to rank by real values of queries. Default: yes, but for tables."
-    )
+    real: bool | None = option(None, "Whether to rank by real values of queries. Default: yes.")
     rerank_ids: str | None = option(None, "Id column of the encoded rows.")
     out_of_reach: str = option(
         "refuse",

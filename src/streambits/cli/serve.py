@@ -1,5 +1,6 @@
 """`streambits serve`: an index in a folder, over HTTP."""
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,11 @@ import typer
 
 from streambits.cli import output
 from streambits.cli.options import HELP, Shown, column_names, given_settings, option
+from streambits.errors import ReachWarning
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
 from streambits.io.urls import is_url
 from streambits.methods.settings import Settings
-from streambits.service.example import ExampleStream
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class ServeOptions:
     )
     allow_host: str | None = option(None, "Further names of the service, with commas.")
     source: str | None = option(None, "Rows to read as well, from the last committed offset.")
-    example: bool = option(False, "Read a small made-up stream without an end.")
     columns: str | None = option(None, HELP["columns"])
     ids: str | None = option(None, HELP["ids"])
     removed: str | None = option(None, HELP["removed"])
@@ -42,10 +42,6 @@ class ServeOptions:
 
     def open(self) -> Source | None:
         """Open the source, if there is one."""
-        if self.example and self.source is not None:
-            raise typer.BadParameter("--example is a source: leave --source out")
-        if self.example:
-            return ExampleStream()
         if self.source is None:
             return None
         broker = is_url(self.source)
@@ -66,7 +62,7 @@ def serve_command(
     *,
     options: Annotated[
         ServeOptions,
-        Shown("host port token_file allow_host source example columns ids keep_rows json"),
+        Shown("host port token_file allow_host source columns ids keep_rows json"),
     ],
     settings: Annotated[Settings, Shown("bits refine")],
 ) -> None:
@@ -81,6 +77,7 @@ def serve_command(
     from streambits.service.app import Limits  # noqa: PLC0415 - an extra
     from streambits.service.server import serve  # noqa: PLC0415
 
+    warnings.simplefilter("ignore", ReachWarning)  # how many rows they are is in the status
     serve(
         folder,
         host=options.host,

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, CheckedRows, as_count, as_rows, blocks, to_numpy
-from streambits._device import is_device
 from streambits._threads import ordered_map
 from streambits.epochs.calibration import SHARES
 from streambits.epochs.epoch import Epoch, EpochCache, EpochFiles, GrowingEpoch
@@ -270,8 +269,8 @@ class CoderSet:
         real : "auto" or bool, default "auto"
             Whether queries keep their real values, by which a bit counts as much as it is certain:
             they find clearly more of the true neighbours than numbers of bits. Of codes with a
-            refinement they find the candidates. "auto": yes, unless `weights` say what bits are
-            worth, or the index is on a device, which only numbers of bits can use.
+            refinement they find the candidates. "auto": yes, unless the index is on a device,
+            which only numbers of bits can use.
         decode : bool, default True
             Whether codes with a refinement are ranked by what they decode to; otherwise by their
             bits alone, and those of several epochs by distances as they are.
@@ -297,7 +296,7 @@ class CoderSet:
         Costs one encoding per query and epoch. The scales that are held at a time are at most
         128 MiB.
         """
-        real = uses_real(index, real, options.get("weights"))
+        real = uses_real(index, real)
         if not index.refine and options.get("metric") == self.metric:
             del options["metric"]  # by which these codes were learned
         epochs = index.epochs
@@ -480,7 +479,7 @@ def _signs(asked: Any, epoch: int) -> Codes:
     return asked if isinstance(asked, Codes) else Codes.from_bits(to_numpy(asked > 0), epoch)
 
 
-def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None) -> bool:
+def uses_real(index: HammingIndex, real: bool | str = AUTO) -> bool:
     """Whether queries of an index keep their real values.
 
     Parameters
@@ -488,8 +487,6 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
     index : HammingIndex
     real : "auto" or bool
         As for `CoderSet.search`.
-    weights : array of shape (bits,), optional
-        What bits are worth, where the user says so.
 
     Raises
     ------
@@ -497,7 +494,7 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
         If `real` is something else.
     """
     if real == AUTO and isinstance(real, str):
-        return weights is None and not is_device(index.strategy)
+        return index.device is None
     if not isinstance(real, bool | np.bool_):
         raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
     return bool(real)

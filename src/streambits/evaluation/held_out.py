@@ -11,13 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import double, squared_distances
-from streambits.evaluation.quality import quality
-from streambits.evaluation.truth import draw_queries, find, leave_out, true_neighbours
+from streambits.evaluation.ranking import (
+    hamming_counts,
+    mean,
+    mean_average_precision,
+    recalls_at,
+)
+from streambits.evaluation.truth import (
+    draw_queries,
+    leave_out,
+    neighbours_within,
+    true_neighbours,
+)
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 
 QUERIES = 2000
-CLOSEST, FIRST = 1, 12  # recall among few rows: as sharp a cut as 10 in 100 is among many
+FIRST = 12  # answers in which the nearest row is sought: as sharp as 10 in 100 among more rows
 STREAM, ANSWERS = 16_000, 10  # rows of the stream that the rows stand for, and answers of a search
 BLOCK = 256  # queries at a time
 
@@ -43,12 +53,18 @@ def score_ranking(held: NDArray[Any], target: str, radius: float, seed: int) -> 
     callable
         From a coder to one score.
     """
-    truth = find(held, draw_queries(QUERIES, len(held), seed=seed), radius, closest=CLOSEST)
+    places = draw_queries(QUERIES, len(held), seed=seed)
+    if target == "map":
+        near = neighbours_within(held, places, radius)
+    else:
+        near = true_neighbours(held, None, 1)[places]
 
     def score(coder: Coder) -> tuple[float, ...]:
         codes = coder.encode(held)
-        found = quality(truth, lambda some: codes[some].hamming(codes), first=FIRST)
-        return (found.map if target == "map" else found.recall,)
+        counted = hamming_counts(codes, codes[places], near, places)
+        if target == "map":
+            return (mean_average_precision(counted),)
+        return (float(mean(np.concatenate([recalls_at(*counts, FIRST) for counts in counted]))),)
 
     return score
 

@@ -39,18 +39,17 @@ class Snapshot:
     however few are added at a time, and there are few segments.
 
     Like its segments, a snapshot keeps its codes: every change gives a new one, which shares the
-    arrays where that cannot be seen. Only `in_place`, which says that nobody reads this snapshot
-    any more, lets a change write to arrays of codes that are here.
+    arrays where that cannot be seen.
     """
 
     def __init__(
         self,
         bits: int,
-        strategy: str,
+        device: str | None,
         refine: int | None = None,
         epochs: Mapping[int, Segments] | None = None,
     ) -> None:
-        self.bits, self.strategy = bits, strategy
+        self.bits, self.device = bits, device
         self.refine = refine  # bytes of refinement; None until the first codes come
         self._epochs = dict(epochs or {})  # never changed
 
@@ -149,9 +148,9 @@ class Snapshot:
         more = Contents.of(codes, keys.texts)
         grown = self._grown(self._epochs.get(codes.epoch, ()), keys.numbers, more)
         epochs = {**self._epochs, codes.epoch: grown}
-        return Snapshot(self.bits, self.strategy, codes.refine, epochs)
+        return Snapshot(self.bits, self.device, codes.refine, epochs)
 
-    def without(self, keys: Keys, *, in_place: bool) -> "Snapshot":
+    def without(self, keys: Keys) -> "Snapshot":
         """Without ids, which must all be here; an epoch without codes is gone."""
         self.check_kind(keys)
         ids = keys.numbers
@@ -162,38 +161,25 @@ class Snapshot:
         few = sum(len(places) for each in found.values() for places in each) < len(ids)
         if few or keys.texts is not None:
             self.check_has(keys)
-        rest = {
-            epoch: _without(segments, found[epoch], in_place)
-            for epoch, segments in self._epochs.items()
-        }
+        rest = {epoch: _without(segments, found[epoch]) for epoch, segments in self._epochs.items()}
         return self._with({epoch: segments for epoch, segments in rest.items() if segments})
 
-    def updated(self, keys: Keys, codes: Codes, *, in_place: bool) -> "Snapshot":
+    def updated(self, keys: Keys, codes: Codes) -> "Snapshot":
         """With other codes for ids, which must all be here, in whatever epoch."""
         self.check_has(keys)
-        moved = np.ones(len(keys.ids), np.bool_)
-        if in_place:
-            segments = self._epochs.get(codes.epoch, ())
-            moved = ~_overwrite(segments, keys.numbers, Contents.of(codes))
-        rest = keys.some(moved)
-        return self.without(rest, in_place=in_place).added(rest, codes[moved])
+        return self.without(keys).added(keys, codes)
 
     def among(self, keys: Keys) -> "Snapshot":
         """The codes of these ids alone, as far as they are here; without texts."""
         self.check_kind(keys)
         ids = keys.numbers if keys.texts is None else keys.numbers[self.has(keys)]
-        few, ids = Snapshot(self.bits, "scan", self.refine), np.unique(ids)
+        few, ids = Snapshot(self.bits, None, self.refine), np.unique(ids)
         return few._with(
             {
                 epoch: few._grown((), ids[there], self._contents(epoch, ids[there]))
                 for epoch, there in self.epochs_of(ids)
             }
         )
-
-    def build_tables(self) -> None:
-        """Build the tables that searches would build some time."""
-        for segment in self._segments():
-            segment.build_tables()
 
     def nearest(self, asked: Queries, k: int, scales: Scales = None) -> Hits | None:
         """The k nearest of every query over all epochs; None where there are no codes.
@@ -206,16 +192,13 @@ class Snapshot:
         return together or self._nearest_in_turn(asked, k, scales)
 
     def _nearest_together(self, asked: Queries, k: int, scales: Scales) -> Hits | None:
-        """What few queries find by scans of all segments together; None if not all are scanned."""
+        """What few queries find by scans of all segments together; None where that is no gain."""
         pairs = [(epoch, one) for epoch, segments in self._epochs.items() for one in segments]
-        if len(pairs) < 2:
+        if len(pairs) < 2 or self.device is not None:
             return None
         tasks = [segment.scan_task(asked[epoch].words, k) for epoch, segment in pairs]
-        scanned = [task for task in tasks if task is not None]
-        if len(scanned) < len(tasks):
-            return None
         hits = []
-        for (epoch, segment), found in zip(pairs, scan_tasks(scanned), strict=True):
+        for (epoch, segment), found in zip(pairs, scan_tasks(tasks), strict=True):
             some = segment.hits(*found)
             hits.append(some if scales is None else scaled(some, scales[epoch]))
         return merge_nearest(hits, k)
@@ -286,20 +269,20 @@ class Snapshot:
 
     @classmethod
     def from_state(
-        cls, state: dict[str, Any], bits: int, strategy: str, refine: int | None = None
+        cls, state: dict[str, Any], bits: int, device: str | None, refine: int | None = None
     ) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
         refine = 0 if state and refine is None else refine
 
         def opened(segments: dict[str, Any]) -> Segments:
             each = (segments[str(i)] for i in range(len(segments)))
-            return tuple(Segment.from_state(one, bits, strategy, refine or 0) for one in each)
+            return tuple(Segment.from_state(one, bits, device, refine or 0) for one in each)
 
         epochs = {
             as_count(int(epoch), "epoch", least=0): opened(segments)
             for epoch, segments in state.items()
         }
-        found = cls(bits, strategy, refine, epochs)
+        found = cls(bits, device, refine, epochs)
         if len({segment.store.texts is None for segment in found._segments()}) > 1:
             raise ValueError("some ids are texts, and others are not")
         return found
@@ -320,15 +303,15 @@ class Snapshot:
         return Contents(words, refinement)
 
     def _with(self, epochs: Mapping[int, Segments]) -> "Snapshot":
-        return Snapshot(self.bits, self.strategy, self.refine, epochs)
+        return Snapshot(self.bits, self.device, self.refine, epochs)
 
     def _grown(self, segments: Segments, ids: Numbers, codes: Contents) -> Segments:
         """Segments of one epoch with more codes."""
         first = segments[0] if segments else None
-        fits = first is not None and first.tables is None and ids[0] > first.store.last
+        fits = first is not None and ids[0] > first.store.last
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
             return (first.appended(ids, codes), *segments[1:])
-        return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.strategy)])
+        return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.device)])
 
 
 def default_candidates(k: int, codes: int) -> int:
@@ -360,25 +343,12 @@ def _located(
             yield segment, there, places[there]
 
 
-def _without(segments: Segments, found: Sequence[Places], in_place: bool) -> Segments:
+def _without(segments: Segments, found: Sequence[Places]) -> Segments:
     """Without the places that were found in each."""
     if not any(map(len, found)):
         return segments
     pairs = zip(segments, found, strict=True)
-    return _tidy([s.without(at, in_place=in_place) if len(at) else s for s, at in pairs])
-
-
-def _overwrite(segments: Segments, ids: Numbers, codes: Contents) -> NDArray[np.bool_]:
-    """Other codes for ids, for all that hold these segments; which of them were written.
-
-    Only if nobody reads them. Codes that are in tables stay as they are.
-    """
-    written = np.zeros(len(ids), np.bool_)
-    for segment, which, places in _located(segments, ids):
-        if segment.tables is None:
-            segment.overwrite(places, codes.some(which))
-            written |= which
-    return written
+    return _tidy([s.without(at) if len(at) else s for s, at in pairs])
 
 
 def _tidy(segments: Sequence[Segment]) -> Segments:

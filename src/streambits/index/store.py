@@ -138,9 +138,9 @@ class Store:
             new.texts = self.texts.followed_by(codes.texts)
         return new
 
-    def without(self, places: Places, *, in_place: bool = False) -> "Store":
-        """With these places marked as dead. in_place: nobody reads this store any more."""
-        alive = self.alive if in_place else self.alive.copy()
+    def without(self, places: Places) -> "Store":
+        """With these places marked as dead."""
+        alive = self.alive.copy()
         alive[places] = False
         dead = self.dead + len(places)
         return Store(
@@ -152,11 +152,6 @@ class Store:
             dead=dead,
             texts=self.texts,
         )
-
-    def overwrite(self, places: Places, codes: Contents) -> None:
-        """Other codes at places, for all that hold this store: only if nobody reads it."""
-        self.words[:, places] = codes.words.T
-        self.refinement[places] = codes.refinement
 
     def codes_at(self, places: Places) -> Contents:
         """The codes at places, without texts."""

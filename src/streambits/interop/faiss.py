@@ -165,7 +165,6 @@ def from_faiss(
     *,
     bits: int | None = None,
     epoch: int = 0,
-    strategy: str = "auto",
     rows: Array = None,
 ) -> HammingIndex | CodedIndex:
     """Convert an index of FAISS to ours.
@@ -181,8 +180,6 @@ def from_faiss(
         Length of binary codes that was filled up to whole bytes; by default all that FAISS has.
     epoch
         Epoch of the codes.
-    strategy
-        How our index searches, see `HammingIndex`.
     rows
         (n, d) the rows of an IndexPQ, in its order. With them every code gets a byte that bounds
         the error of what it decodes to, so that answers can be certified.
@@ -200,7 +197,7 @@ def from_faiss(
         ids = faiss.vector_to_array(index.id_map)
     if isinstance(inner, faiss.IndexBinaryFlat) and rows is None:
         codes = _binary(inner, bits, epoch)
-        return _indexed(HammingIndex(codes.bits, refine=0, strategy=strategy), codes, ids)
+        return _indexed(HammingIndex(codes.bits, refine=0), codes, ids)
     if isinstance(index, faiss.IndexIDMap):
         inner = faiss.downcast_index(index.index)
         ids = faiss.vector_to_array(index.id_map)
@@ -215,7 +212,7 @@ def from_faiss(
         )
     quantiser = _quantiser(inner, matrix, bias)
     coder, codes = _coded(inner, quantiser, epoch, rows)
-    ours = HammingIndex(0, refine=codes.refine, strategy=strategy)
+    ours = HammingIndex(0, refine=codes.refine)
     return CodedIndex(coder, _indexed(ours, codes, ids))
 
 

@@ -81,8 +81,8 @@ def _of_file(path: Path) -> Facts:
         each = [_of_coder(found[epoch]) for epoch in found]
         return {"kind": "coders", "epochs": list(found), "bytes": found.nbytes, "coders": each}
     if isinstance(found, HammingIndex):
-        more = {"strategy": found.strategy, "bytes": found.nbytes}
-        return {"kind": "index", **_of_codes(found.items(), found.bits), **more}
+        codes = _of_codes(found.items(), found.bits)
+        return {"kind": "index", **codes, "bytes": found.nbytes}
     if isinstance(found, Checkpoint):
         learner = found.models.get("learner")
         return {"kind": "checkpoint", **found.counts} | (_of_learner(learner) if learner else {})

@@ -167,29 +167,6 @@ class Encoding:
         pass
 
 
-class EncodingByEpoch(Encoding):
-    """Encodes rows by the coder of every live epoch, as queries for codes of several epochs are.
-
-    Every row has a code of each epoch; those out of reach in all of them give a warning.
-
-    Parameters
-    ----------
-    coders : CoderSet
-        Make the codes, on the host.
-    model : str
-        Their name, for messages.
-    """
-
-    def __init__(self, coders: CoderSet, model: str) -> None:
-        super().__init__(coders.newest, model)
-        self.coders = coders
-
-    def process(self, batch: RowBatch) -> Iterator[Change]:
-        self._check_width(batch.rows)
-        for codes in self.coders.encode(batch.rows).values():
-            yield Change(batch.ids, codes)
-
-
 class Learning:
     """Gathers the first rows, draws landmarks from them, and learns them and all that follow.
 

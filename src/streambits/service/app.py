@@ -10,21 +10,15 @@ import hmac
 import json
 import logging
 import math
-import mimetypes
-import re
 import tempfile
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streambits import storage
 from streambits._arrays import as_choice, as_count
 from streambits.errors import InputError, MissingExtraError, StorageError, StreambitsError
-from streambits.index import Hits
 from streambits.service import panels
 from streambits.service.live import BY, BusyError, Query, Service, UnavailableError
 
@@ -32,10 +26,12 @@ try:
     from fastapi import Depends, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.concurrency import run_in_threadpool
-    from starlette.datastructures import QueryParams
+    from starlette.datastructures import Headers, QueryParams
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
     from starlette.responses import Response, StreamingResponse
+    from starlette.staticfiles import StaticFiles
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from streambits.service import bodies
 except ImportError:
@@ -54,14 +50,9 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-store"),
 ]
-SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 logger = logging.getLogger("streambits")
-
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Limits(NamedTuple):
@@ -74,7 +65,7 @@ class Limits(NamedTuple):
     rows : int
         Rows, or ids, of a request.
     memory : int
-        Bytes of all bodies that are read at a time.
+        Bytes of all bodies that are read at a time; one without a length counts as the largest.
     seconds : float
         For a client to send its body, or to take an answer.
     listeners : int
@@ -104,7 +95,7 @@ def create_app(
     hosts: tuple[str, ...] = (),
     address: str = "http://127.0.0.1",
     page: Path = PAGE,
-) -> "Guard":
+) -> FastAPI:
     """Build the application.
 
     Parameters
@@ -124,8 +115,7 @@ def create_app(
 
     Returns
     -------
-    Guard
-        An ASGI application: FastAPI's, with a guard around it.
+    FastAPI
     """
     api = FastAPI(
         title="streambits",
@@ -135,7 +125,7 @@ def create_app(
         redirect_slashes=False,
         openapi_url="/openapi.json",
     )
-    ends = _Endpoints(service, token, limits or Limits(), address, page)
+    ends = _Endpoints(service, token, limits or Limits(), address)
     for method, path, endpoint, about in ends.routes():
         api.add_api_route(
             path,
@@ -145,19 +135,16 @@ def create_app(
             response_model=None,
             summary=(endpoint.__doc__ or "").split("\n")[0],
             openapi_extra=about,
-            include_in_schema=about is not None,
-            dependencies=[]
-            if about is None
-            else [Depends(_only(IN_QUERY.get((method, path), ())))],
+            dependencies=[Depends(_only(IN_QUERY.get((method, path), ())))],
         )
-    for kind in KNOWN:
+    api.mount("/", StaticFiles(directory=page, html=True))
+    for kind in (*STATUSES, RefusedError, HTTPException):
         api.add_exception_handler(kind, _refusal)
-    api.add_exception_handler(Exception, _fault)
-    direct = {("POST", "/v1/search"): ends.search, ("POST", "/v1/rows"): ends.add}
+    api.add_middleware(Guard, hosts=hosts, seconds=ends.limits.seconds)
     document = api.openapi()
     bearer = {"bearer": {"type": "http", "scheme": "bearer"}}
     document.setdefault("components", {})["securitySchemes"] = bearer
-    return Guard(api, hosts=hosts, seconds=ends.limits.seconds, direct=direct)
+    return api
 
 
 # The query string
@@ -193,177 +180,74 @@ def _check_options(options: QueryParams, names: tuple[str, ...]) -> None:
 
 # Errors
 
-KNOWN = (StreambitsError, RefusedError, HTTPException, RequestValidationError, MemoryError)
+STATUSES: dict[type[Exception], int] = {
+    StreambitsError: 409,
+    UnavailableError: 409,
+    InputError: 422,
+    RequestValidationError: 422,
+    bodies.TooLargeError: 413,
+    bodies.UnsupportedError: 415,
+    MemoryError: 413,
+    BusyError: 429,
+    StorageError: 503,
+}
 
 
 def _refusal(request: Request, error: Exception) -> Response:
     """What is answered instead."""
     del request
-    status, headers = _status(error)
-    text = str(getattr(error, "detail", error))
+    text, headers = str(error), {}
+    if isinstance(error, RefusedError):
+        status, headers = error.status, error.headers
+    elif isinstance(error, HTTPException):
+        status, headers = error.status_code, dict(error.headers or {})
+        text = f"{error.detail}; the API is at /openapi.json"
+    else:
+        status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    if isinstance(error, BusyError):
+        headers = {"Retry-After": str(error.seconds)}
     if isinstance(error, RequestValidationError):
         text = "the request cannot be read"
     body = bodies.to_json({"error": text.encode("utf-8", "replace").decode()})
     return Response(body, status, headers, bodies.JSON)
 
 
-def _fault(request: Request, error: Exception) -> Response:
-    """What is answered where nothing is known about an error."""
-    logger.error("a request failed", exc_info=error)
-    return _refusal(request, RefusedError(500, "this is a fault of streambits"))
-
-
-def _status(error: Exception) -> tuple[int, dict[str, str]]:
-    """The status of an error, and headers."""
-    if isinstance(error, RefusedError):
-        return error.status, error.headers
-    if isinstance(error, HTTPException):
-        return error.status_code, dict(error.headers or {})
-    if isinstance(error, BusyError):
-        return 429, {"Retry-After": str(error.seconds)}
-    by_kind = (
-        (UnavailableError, 409),
-        (bodies.TooLargeError, 413),
-        (bodies.UnsupportedError, 415),
-        (InputError, 422),
-        (RequestValidationError, 422),
-        (MemoryError, 413),
-        (StorageError, 503),
-    )
-    return next((status for kind, status in by_kind if isinstance(error, kind)), 409), {}
-
-
 class Guard:
-    """Around everything: headers, the name of the host, slow readers, and faults of ours.
+    """Middleware: headers, the name of the host, clients that do not read, and faults of ours."""
 
-    direct: endpoints that are called from here. What FastAPI does for a request takes longer than
-    a search; it still describes them, and answers whatever is spelled differently.
-    """
-
-    def __init__(
-        self,
-        app: Any,
-        *,
-        hosts: tuple[str, ...],
-        seconds: float,
-        direct: Mapping[tuple[str, str], Endpoint],
-    ) -> None:
-        self.app, self.hosts, self.seconds, self.direct = app, hosts, seconds, direct
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], seconds: float) -> None:
+        self.app, self.hosts, self.seconds = app, hosts, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        begun = ended = False
-
-        endpoint = self.direct.get((scope["method"], scope["path"]))
-        headers = HEADERS if endpoint is None else HEADERS[:1]  # the others are for pages
-
-        async def headed(message: MutableMapping[str, Any]) -> None:
-            nonlocal begun, ended
-            if message["type"] == "http.response.start":
-                begun = True
-                message["headers"] = [*message["headers"], *headers]
-            else:
-                ended = not message.get("more_body", False)
-            await send(message)
+        begun = False
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
-            async with asyncio.timeout(self.seconds):  # or a client that does not read holds it
-                await headed(message)
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message["headers"] = [*message["headers"], *HEADERS]
+            async with asyncio.timeout(self.seconds):  # a client that does not read is let go
+                await send(message)
 
+        answer, host = self.app, _host(scope)
+        if self.hosts and host not in self.hosts:
+            words = f"this service is not called {host[:100]!r}: use its address, or start it with"
+            answer = _refusal(Request(scope), RefusedError(421, f"{words} --allow-host"))
         try:
-            self._check_host(scope)
-            if endpoint is None:
-                await self.app(scope, receive, guarded)
-            else:
-                answer = await _answered(endpoint, scope, receive)
-                async with asyncio.timeout(self.seconds):
-                    await answer(scope, receive, headed)
+            await answer(scope, receive, guarded)
         except (ClientDisconnect, TimeoutError):
             return
-        except Exception as error:
-            if ended:
-                return  # FastAPI raises a fault again that it has answered
+        except Exception:
             if begun:
                 raise
-            known = isinstance(error, RefusedError)
-            answer = (_refusal if known else _fault)(Request(scope), error)
-            await answer(scope, receive, guarded)
-
-    def _check_host(self, scope: Scope) -> None:
-        if self.hosts and _host(scope) not in self.hosts:
-            raise RefusedError(
-                421,
-                f"this service is not called {_host(scope)[:100]!r}: use its address, or start it "
-                f"with --allow-host",
-            )
-
-
-async def _answered(endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
-    request = Request(scope, receive)
-    try:
-        return await endpoint(request)
-    except KNOWN as error:
-        return _refusal(request, error)
+            logger.exception("a request failed")
+            fault = RefusedError(500, "this is a fault of streambits")
+            await _refusal(Request(scope), fault)(scope, receive, guarded)
 
 
 def _host(scope: Scope) -> str:
-    found = next((v for n, v in scope["headers"] if n == b"host"), b"")
-    name = found.decode("latin-1").strip().lower()
+    name = Headers(scope=scope).get("host", "").strip().lower()
     return name.partition("]")[0] + "]" if name.startswith("[") else name.partition(":")[0]
-
-
-class _Answers:
-    """Hits on their way from the threads that search to the event loop, which is woken once for all
-    that are ready; to wake it for each costs more than a search of few codes.
-    """
-
-    def __init__(self) -> None:
-        self._ready: deque[tuple[asyncio.Future[Hits], Hits | BaseException]] = deque()
-        self._woken = False
-
-    async def search(self, service: Service, query: Query) -> Hits:
-        """Ask the service, and wait."""
-        promise = _Promised(asyncio.get_running_loop(), self)
-        service.ask(query, promise)
-        return await promise.future
-
-    def put(self, promise: "_Promised", found: Hits | BaseException) -> None:
-        """Take an answer, in any thread."""
-        self._ready.append((promise.future, found))
-        if not self._woken:
-            self._woken = True
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits
-                promise.loop.call_soon_threadsafe(self._hand_out)
-
-    def _hand_out(self) -> None:
-        self._woken = False  # before the answers: what comes from now on wakes the loop again
-        while self._ready:
-            future, found = self._ready.popleft()
-            if future.done():
-                continue  # the client has gone
-            if isinstance(found, BaseException):
-                future.set_exception(found)
-            else:
-                future.set_result(found)
-
-
-class _Promised:
-    """Who waits in the event loop for hits."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, answers: _Answers) -> None:
-        self.loop, self._answers = loop, answers
-        self.future: asyncio.Future[Hits] = loop.create_future()
-
-    def set_running_or_notify_cancel(self) -> bool:
-        return not self.future.cancelled()
-
-    def set_result(self, result: Hits) -> None:
-        self._answers.put(self, result)
-
-    def set_exception(self, exception: BaseException) -> None:
-        self._answers.put(self, exception)
 
 
 # Endpoints
@@ -372,25 +256,21 @@ class _Promised:
 class _Endpoints:
     """All of them, over one service."""
 
-    def __init__(
-        self, service: Service, token: str, limits: Limits, address: str, page: Path
-    ) -> None:
-        self.service, self.limits, self.page = service, limits, page
+    def __init__(self, service: Service, token: str, limits: Limits, address: str) -> None:
+        self.service, self.limits = service, limits
         self._token = token.encode()
         self._reading = self._listening = 0  # bytes, and listeners
-        self._answers = _Answers()
         folder = service.folder or "FOLDER"
         self._reencode = (
             f'curl -X POST -H "Authorization: Bearer $(cat {folder}/token)" '
             f"-H 'Content-Type: application/json' -d '{{\"reencode\": true}}' {address}/v1/epochs"
         )
-        cached, work = panels.Cached, service
-        self._spectrum = cached(lambda: panels.spectrum_document(work))
-        self._bits = cached(lambda: panels.bits(work))
-        self._map = cached(lambda: panels.map_of_sample(work), 10.0)
+        self._spectrum = panels.Cached(lambda: panels.spectrum_document(service))
+        self._bits = panels.Cached(lambda: panels.bits(service))
+        self._map = panels.Cached(lambda: panels.map_of_sample(service), 10.0)
         self._recall = panels.LiveRecall(service)
 
-    def routes(self) -> list[tuple[str, str, Callable[..., Any], dict[str, Any] | None]]:
+    def routes(self) -> list[tuple[str, str, Callable[..., Any], dict[str, Any]]]:
         """Method, path, function, and what OpenAPI says of it."""
         secret: dict[str, Any] = {"security": [{"bearer": []}]}
         rows = _about("rows and ids", "RowsAndIds", _ROWS_AND_IDS) | secret
@@ -414,8 +294,6 @@ class _Endpoints:
             ("GET", "/metrics", self.metrics, {}),
             ("GET", "/healthz", self.healthz, {}),
             ("GET", "/readyz", self.readyz, {}),
-            ("GET", "/", self.index_page, None),
-            ("GET", "/{name}", self.page_file, None),
         ]
 
     # Changes
@@ -460,7 +338,7 @@ class _Endpoints:
     async def search(self, request: Request) -> Response:
         """Find the nearest rows of rows, or of ids."""
         query = await self._parsed(request, self._query)
-        hits = await self._answers.search(self.service, query)
+        hits = await asyncio.wrap_future(self.service.search(query))
         if bodies.wants_arrow(request.headers.get("accept")):
             return Response(bodies.hits_as_arrow(hits), media_type=bodies.ARROW)
         return Response(bodies.hits_as_json(hits), media_type=bodies.JSON)
@@ -552,11 +430,7 @@ class _Endpoints:
             raise RefusedError(429, f"there are {self._listening} listeners", Retry_After="5")
         last = request.headers.get("last-event-id", "")
         since = int(last) if last.isdecimal() and len(last) < 16 else self.service.last_event
-        return StreamingResponse(
-            self._events(since),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store"},
-        )
+        return StreamingResponse(self._events(since), media_type="text/event-stream")
 
     async def _events(self, since: int) -> AsyncIterator[bytes]:
         commits, silent, shown, service = -1, 0.0, -math.inf, self.service
@@ -589,24 +463,6 @@ class _Endpoints:
         finally:
             self._listening -= 1
 
-    # The page
-
-    async def index_page(self) -> Response:
-        """The page."""
-        return self._file("index.html")
-
-    async def page_file(self, name: str) -> Response:
-        """A file of the page."""
-        return self._file(name)
-
-    def _file(self, name: str) -> Response:
-        path = self.page / name
-        plain = SAFE_NAME.fullmatch(name) and ".." not in name
-        if not plain or not path.is_file() or path.is_symlink():
-            raise RefusedError(404, "there is nothing here; the API is at /openapi.json")
-        kind = mimetypes.guess_type(name)[0] or bodies.RAW
-        return Response(path.read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"})
-
     # Parts
 
     def _check_token(self, request: Request) -> None:
@@ -622,27 +478,25 @@ class _Endpoints:
 
     async def _body(self, request: Request) -> bytes:
         """Read the body, as far as it is allowed to be, in the time that it may take."""
-        told, most = request.headers.get("content-length", ""), self.limits.body
-        if told and (not told.isdecimal() or len(told) > 18):
-            raise RefusedError(400, f"Content-Length is {told[:60]!r}, which is not a number")
-        if told and int(told) > most:
+        length, most = (
+            request.headers.get("content-length", str(self.limits.body)),
+            self.limits.body,
+        )
+        if not length.isdecimal() or len(length) > 18:
+            raise RefusedError(400, f"Content-Length is {length[:60]!r}, which is not a number")
+        reserved = int(length)
+        if reserved > most:
             raise self._too_large()
-        wanted = int(told) if told else 0
-        if self._reading + wanted > self.limits.memory:
+        if self._reading + reserved > self.limits.memory:
             raise BusyError("bodies of other requests fill the memory for them: send this again")
-        self._reading += wanted
-        parts, size = [], 0
+        self._reading += reserved
+        body = bytearray()
         try:
             async with asyncio.timeout(self.limits.seconds):
                 async for part in request.stream():
-                    size += len(part)
-                    if size > most:
+                    body += part
+                    if len(body) > most:
                         raise self._too_large()
-                    if size > wanted:  # in chunks, so it was not counted before
-                        self._reading, wanted = self._reading + size - wanted, size
-                        if self._reading > self.limits.memory:
-                            raise BusyError("too many bodies are read: send this again")
-                    parts.append(part)
         except TimeoutError:
             raise RefusedError(
                 408,
@@ -650,8 +504,8 @@ class _Endpoints:
                 Connection="close",
             ) from None
         finally:
-            self._reading -= wanted
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            self._reading -= reserved
+        return bytes(body)
 
     def _too_large(self) -> RefusedError:
         return RefusedError(
@@ -665,7 +519,7 @@ class _Endpoints:
         kind = bodies.kind_of(request.headers.get("content-type"))
         body = await self._body(request)
         if len(body) <= INLINE and kind != bodies.ARROW:
-            return parse(kind, body, _options(request.scope["query_string"]))
+            return parse(kind, body, request.query_params)
         return await run_in_threadpool(parse, kind, body, request.query_params)
 
     def _rows(self, kind: str, body: bytes, options: QueryParams) -> bodies.Rows:
@@ -744,19 +598,8 @@ def _word(name: str, text: str) -> Any:
     return int(text) if text.isdecimal() and len(text) < 18 else text
 
 
-@lru_cache(256)
-def _parsed_options(text: bytes) -> QueryParams:
-    return QueryParams(text)
-
-
-def _options(text: bytes) -> QueryParams:
-    """The query string by name; short ones come again and again."""
-    return _parsed_options(text) if len(text) < 256 else QueryParams(text)
-
-
 def _json(value: Any, status: int = 200) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(bodies.to_json(value), status, headers, bodies.JSON)
+    return Response(bodies.to_json(value), status, media_type=bodies.JSON)
 
 
 def _state(name: str, good: bool, service: Service) -> Response:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, Ids, as_count, as_ids, as_rows, concat_ids
+from streambits._arrays import LAST_ID, Ids, as_count, as_ids, as_rows
 from streambits.errors import InputError, MissingExtraError
 from streambits.index import Hits
 from streambits.io.rows.arrow import arrow_rows
@@ -31,7 +31,6 @@ RAW = "application/octet-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 ROWS, IDS = "rows", "ids"  # names in JSON
 MOST_K = 10_000
-RECORD_BATCH, DICTIONARY = 3, 2  # kinds of Arrow messages
 
 Options = Mapping[str, str]
 
@@ -210,12 +209,19 @@ def rows_from_arrow(body: bytes, most: int, width: int | None) -> Rows:
             f"the Arrow stream has {has[:200]}; it must have one column of lists of numbers, and "
             f"a column id where rows have ids"
         )
-    named = "id" in table.schema.names
-    if named:
-        _check_id_type(table.schema.field("id").type)
+    named = ["id"] if "id" in table.schema.names else []
+    for name in named:
+        _check_id_type(table.schema.field(name).type)
     if not table.num_rows:
         raise InputError("the Arrow stream has no rows")
-    return _joined(table, lists[0], named, width)
+    [batch] = table.select([*lists, *named]).combine_chunks().to_batches()
+    size = len(batch.column(0)[0].as_py() or ())
+    text = bool(named) and _is_text(table.schema.field("id").type)
+    schema = RowSchema(size, "the body", tuple(lists), listed=True, text=text) if size else None
+    found = arrow_rows(batch, schema, ReadOptions(tuple(lists), "id" if named else None))
+    if found.bad is not None and found.bad.any():
+        raise InputError("an id is missing, or is not a whole number of 64 bits or a text")
+    return Rows(as_float32(found.rows, width), found.ids if named else None)
 
 
 def ids_from_arrow(body: bytes, most: int) -> Ids:
@@ -223,119 +229,61 @@ def ids_from_arrow(body: bytes, most: int) -> Ids:
     table = _table(body, most)
     if table.schema.names != ["id"]:
         raise InputError(f"the Arrow stream must have one column, id, not {table.schema.names}")
-    _check_id_type(table.schema.field("id").type)
-    parts = []
-    for batch in table.to_batches():
-        if batch.column(0).null_count:
-            raise InputError("an id is missing")
-        parts.append(as_ids(batch.column(0).to_pylist()))
-    return concat_ids(parts)
-
-
-def _joined(table: Any, column: str, named: bool, width: int | None) -> Rows:
-    kind = table.schema.field(column).type
-    rows: list[NDArray[np.float32]] = []
-    ids: list[Ids | None] = []
-    for batch in table.to_batches():
-        if not batch.num_rows:
-            continue
-        size = getattr(kind, "list_size", None) or len(batch.column(column)[0].as_py() or ())
-        text = named and _is_text(table.schema.field("id").type)
-        schema = RowSchema(size, "the body", (column,), listed=True, text=text)
-        wanted = [column, *(["id"] if named else [])]
-        options = ReadOptions((column,), "id" if named else None)
-        found = arrow_rows(batch.select(wanted), schema if size else None, options)
-        if found.bad is not None and found.bad.any():
-            raise InputError("an id is missing, or is not a whole number of 64 bits or a text")
-        rows.append(as_float32(found.rows, width or (rows[0].shape[1] if rows else None)))
-        ids.append(found.ids)
-    joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    return Rows(joined, concat_ids(i for i in ids if i is not None) if named else None)
+    ids = table.column(0)
+    _check_id_type(ids.type)
+    if ids.null_count:
+        raise InputError("an id is missing")
+    return as_ids(ids.to_pylist())
 
 
 def _table(body: bytes, most: int) -> Any:
-    """The table of an Arrow stream, after its size and form were checked."""
+    """The table of an Arrow stream, read batch by batch: what would grow is refused before that."""
     import pyarrow as pa  # noqa: PLC0415
 
-    _check_messages(body, most)
+    batches: list[Any] = []
+    rows = 0
     try:
-        with pa.ipc.open_stream(io.BytesIO(body)) as stream:
-            table = stream.read_all()
+        for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
+            _check_plain(message)
+        with pa.ipc.open_stream(pa.BufferReader(body)) as stream:
+            for batch in stream:
+                batches.append(batch)
+                rows += batch.num_rows
+                check_count(rows, most)
+            table = pa.Table.from_batches(batches, stream.schema)
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, struct.error) as error:
         raise InputError(f"the body is not an Arrow stream: {str(error)[:200]}") from None
     if len(set(table.schema.names)) != len(table.schema.names):
         raise InputError("the Arrow stream has two columns of one name")
     return table
 
 
-def _check_messages(body: bytes, most: int) -> None:
-    """Refuse what would grow when it is read: too many rows, compression, dictionaries.
+def _check_plain(message: Any) -> None:
+    """Refuse dictionaries, and batches that name a codec.
 
-    Only heads of messages are read here: of a few bytes, which are flatbuffers.
+    pyarrow has checked the message but does not tell its codec: field 3 of the record batch, which
+    is field 2 of the message (a flatbuffer: https://arrow.apache.org/docs/format/Columnar.html).
     """
-    at, rows = 0, 0
-    try:
-        while at < len(body):
-            size = int.from_bytes(body[at : at + 4], "little")
-            at += 4
-            if size == 0xFFFFFFFF:
-                size = int.from_bytes(body[at : at + 4], "little")
-                at += 4
-            if not size:
-                return
-            head = _Table.root(body[at : at + size])
-            at += size + head.number(3, "<q")
-            kind = head.number(1, "<B")
-            if kind == DICTIONARY:
-                raise InputError("dictionaries in Arrow streams are not read: send plain columns")
-            if kind != RECORD_BATCH:
-                continue
-            batch = head.table(2)
-            if batch is None or batch.has(3):
-                raise InputError("compressed Arrow streams are not read: write it uncompressed")
-            rows += max(0, batch.number(0, "<q"))
-            check_count(rows, most)
-    except (struct.error, IndexError):
-        raise InputError(
-            "the body is not an Arrow stream: the head of a message is damaged"
-        ) from None
+    if message.type == "dictionary":
+        raise InputError("dictionaries in Arrow streams are not read: send plain columns")
+    if message.type != "record batch":
+        return
+    content = message.metadata.to_pybytes()
 
+    def place(table: int, field: int) -> int | None:
+        """Where a table has a field; None if it does not have it."""
+        fields = table - struct.unpack_from("<i", content, table)[0]
+        size = struct.unpack_from("<H", content, fields)[0]
+        at = 4 + 2 * field
+        offset = struct.unpack_from("<H", content, fields + at)[0] if at < size else 0
+        return table + offset if offset else None
 
-class _Table:
-    """A table of a flatbuffer: fields by their numbers."""
-
-    def __init__(self, content: bytes, place: int) -> None:
-        self._content, self._place = content, place
-        self._fields = place - self._unpack("<i", place)
-        self._size = self._unpack("<H", self._fields)
-
-    @classmethod
-    def root(cls, content: bytes) -> "_Table":
-        return cls(content, struct.unpack_from("<I", content, 0)[0])
-
-    def _unpack(self, form: str, place: int) -> int:
-        if place < 0:
-            raise IndexError(place)
-        return int(struct.unpack_from(form, self._content, place)[0])
-
-    def _offset(self, field: int) -> int:
-        entry = 4 + 2 * field
-        return self._unpack("<H", self._fields + entry) if entry < self._size else 0
-
-    def has(self, field: int) -> bool:
-        return self._offset(field) != 0
-
-    def number(self, field: int, form: str) -> int:
-        offset = self._offset(field)
-        return self._unpack(form, self._place + offset) if offset else 0
-
-    def table(self, field: int) -> "_Table | None":
-        offset = self._offset(field)
-        if not offset:
-            return None
-        place = self._place + offset
-        return _Table(self._content, place + self._unpack("<I", place))
+    head = place(struct.unpack_from("<I", content)[0], 2)
+    if head is None or place(head + struct.unpack_from("<I", content, head)[0], 3) is not None:
+        raise InputError("compressed Arrow streams are not read: write it uncompressed")
 
 
 def _listed(kind: Any) -> bool:

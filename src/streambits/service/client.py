@@ -5,7 +5,6 @@ import io
 import json
 import os
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -52,13 +51,12 @@ class Client:
         A file that has it, such as FOLDER/token.
     timeout : float, default 60
         Seconds for an answer.
-    patience : float, default 60
-        Seconds for which a request is sent again while the service is busy.
 
     Notes
     -----
     It can be shared by threads: each has its own connection, which is kept. A request whose
     connection broke is sent once more: adding rows under the same ids again does no harm.
+    While the service is busy it refuses with `ServiceError`, whose `status` is 429: send it later.
 
     Examples
     --------
@@ -74,12 +72,11 @@ class Client:
         *,
         token_file: str | Path | None = None,
         timeout: float = 60.0,
-        patience: float = 60.0,
     ) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"{address!r} is not an address such as http://127.0.0.1:8765")
-        self._parts, self._timeout, self._patience = parts, timeout, patience
+        self._parts, self._timeout = parts, timeout
         self._path = parts.path.rstrip("/")
         if token_file is not None:
             token = Path(token_file).read_text().strip()
@@ -203,66 +200,46 @@ class Client:
     # One request
 
     def _json(self, method: str, path: str, body: bytes, kind: str | None) -> Any:
-        end = time.monotonic() + self._patience
-        while True:
-            status, headers, content = self._answer(method, path, body, kind)
-            if status == 429 and time.monotonic() < end:
-                time.sleep(_seconds(headers.get("retry-after")))
-                continue
-            if status >= 300:
-                raise ServiceError(status, _reason(content))
-            return json.loads(content)
+        headers = {"Accept": JSON} | ({"Content-Type": kind} if kind else {})
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        status, content = self._ask(method, path, body, headers)
+        if status >= 300:
+            raise ServiceError(status, _reason(content))
+        return json.loads(content)
 
-    def _answer(
-        self, method: str, path: str, body: bytes, kind: str | None
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Ask once; once more if a connection that was kept has been closed."""
-        fresh = getattr(self._local, "link", None) is None
+    def _ask(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        """Ask by the connection of this thread; once more if the service had closed it."""
+        link = self._link()
+        kept = link.sock is not None
         try:
-            return self._ask(method, path, body, kind)
+            with suppress(BrokenPipeError):  # it may be refused before all of it is sent
+                link.request(method, self._path + path, body, headers)
+            answer = link.getresponse()
+            return answer.status, answer.read()
         except (http.client.HTTPException, OSError) as error:
-            self._drop()
-            if not fresh and not isinstance(error, TimeoutError):
-                return self._answer(method, path, body, kind)
+            link.close()  # the next request opens it again
+            if kept and not isinstance(error, TimeoutError):
+                return self._ask(method, path, body, headers)
             raise UnreachableError(
                 f"the service at {self._parts.scheme}://{self._parts.netloc} does not answer: "
                 f"{error or type(error).__name__}"
             ) from error
 
-    def _ask(
-        self, method: str, path: str, body: bytes, kind: str | None
-    ) -> tuple[int, dict[str, str], bytes]:
-        link = self._link()
-        headers = {"Accept": JSON}
-        if kind is not None:
-            headers["Content-Type"] = kind
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        with suppress(BrokenPipeError):  # it may be refused before all of it is sent
-            link.request(method, self._path + path, body, headers)
-        found = link.getresponse()
-        content = found.read()
-        return found.status, {n.lower(): v for n, v in found.getheaders()}, content
-
     def _link(self) -> http.client.HTTPConnection:
-        link = getattr(self._local, "link", None)
-        if link is None:
+        if not hasattr(self._local, "link"):
             secure = self._parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            link = kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout)
-            self._local.link = link
-        found: http.client.HTTPConnection = link
-        return found
-
-    def _drop(self) -> None:
-        link = getattr(self._local, "link", None)
-        if link is not None:
-            link.close()
-        self._local.link = None
+            host, port = str(self._parts.hostname), self._parts.port
+            self._local.link = kind(host, port, timeout=self._timeout)
+        link: http.client.HTTPConnection = self._local.link
+        return link
 
     def close(self) -> None:
         """Close the connection of this thread."""
-        self._drop()
+        self._link().close()
 
     def __enter__(self) -> Self:
         return self
@@ -296,10 +273,6 @@ def _hits(found: dict[str, Any]) -> Hits:
 def _bytes(texts: list[str], width: int) -> NDArray[np.uint8]:
     joined = bytes.fromhex("".join(texts))
     return np.frombuffer(joined, np.uint8).reshape(len(texts), width)
-
-
-def _seconds(text: str | None) -> float:
-    return min(30.0, float(text)) if text and text.isdecimal() else 1.0
 
 
 def _reason(content: bytes) -> str:

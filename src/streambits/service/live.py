@@ -12,11 +12,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from streambits.model.coder import Coder
 from streambits.stream_index import StreamIndex
 
 GROUP = 65_536  # rows, at most, of changes that are committed together
-TOGETHER = 64  # queries, at most, of requests that are searched together
+SMALL = 64  # queries, at most, of a search that does not wait behind large ones
 RATE = 10.0  # seconds over which rows per second are counted
 EVENTS = 256  # epoch changes and alarms that are remembered
 RECENT, PER_COMMIT = 500, 8  # rows for the map, and how many of a commit
@@ -117,29 +117,25 @@ class Query(NamedTuple):
     exact: bool = False
     allow: Any = None
 
-    @property
-    def key(self) -> tuple[Any, ...] | None:
-        """Queries of one key can be searched together; None: this one cannot."""
-        if self.by == "true" or self.allow is not None or self.rerank or self.exact:
-            return None
-        return (self.k, self.by == "hamming", self.candidates, self.rows.shape[1], self.rows.dtype)
 
+class _Searchers:
+    """A thread that searches, and the bounded number of searches that wait for it."""
 
-class Promise(Protocol):
-    """Whoever waits for hits; a `Future` is one."""
+    def __init__(self, name: str, length: int) -> None:
+        self._thread, self._length = ThreadPoolExecutor(1, f"streambits {name}"), length
+        self._room = threading.BoundedSemaphore(length)
 
-    def set_running_or_notify_cancel(self) -> bool:
-        """Whether hits are still wanted; from here on they cannot be called off."""
-        ...
+    def submit(self, work: Callable[[Query], Hits], query: Query) -> "Future[Hits]":
+        """Search when it is its turn."""
+        if not self._room.acquire(blocking=False):
+            raise BusyError(f"{self._length} searches wait: ask again later")
+        done = self._thread.submit(work, query)
+        done.add_done_callback(lambda _: self._room.release())
+        return done
 
-    def set_result(self, result: Hits) -> None:
-        """Take the hits."""
-
-    def set_exception(self, exception: BaseException) -> None:
-        """Take the reason why there are none."""
-
-
-Asked = queue.Queue[tuple[Query, Promise] | None]
+    def close(self) -> None:
+        """Answer all that wait, and end."""
+        self._thread.shutdown()
 
 
 class Service:
@@ -190,19 +186,15 @@ class Service:
         self._epoch = None if index.learner is None else index.learner.epoch
         self._measured = max((one.rows for one in index.drift), default=0)
         self._changes: queue.Queue[_Change | None] = queue.Queue(queue_length)
-        self._asked: Asked = queue.Queue(8 * queue_length)
-        self._asked_much: Asked = queue.Queue(queue_length)  # what could hold the others up
+        self._searchers = _Searchers("search", 8 * queue_length)
+        self._large_searchers = _Searchers("search much", queue_length)  # they hold nobody up
         self._threads: list[threading.Thread] = []
         self._entry = threading.Lock()  # nothing enters the queue after its end
         self._closed = False
 
     def start(self) -> Self:
         """Begin to work."""
-        works: dict[str, Callable[[], None]] = {
-            "write": self._write,
-            "search": lambda: self._search_all(self._asked),
-            "search much": lambda: self._search_all(self._asked_much),
-        }
+        works = {"write": self._write}
         if self.source is not None:
             works["consume"] = self._consume
         for name, work in works.items():
@@ -219,8 +211,7 @@ class Service:
         except BaseException as error:
             logger.exception("the thread %r has failed", name)
             self._fail(error)
-            for waiting in (self._changes, self._asked, self._asked_much):
-                self._refuse_all(waiting)
+            self._refuse_waiting()
 
     def _fail(self, error: BaseException) -> None:
         """Take nothing any more, since a thread cannot go on; called in that thread."""
@@ -229,19 +220,13 @@ class Service:
             reason = f"the thread {name!r} has failed: {type(error).__name__}: {error}"
             self.failure = self.failure or reason
 
-    def _refuse_all(self, waiting: "queue.Queue[Any]") -> None:
-        """Answer whoever waits in a queue by the failure."""
-        while True:
-            try:
-                one = waiting.get_nowait()
-            except queue.Empty:
-                return
-            if one is None:  # the end, which another thread waits for
-                waiting.put(None)
-                return
-            done = one.done if isinstance(one, _Change) else one[1]
-            if done.set_running_or_notify_cancel():
-                done.set_exception(StorageError(self._failed))
+    def _refuse_waiting(self) -> None:
+        """Answer changes that wait by the failure."""
+        with suppress(queue.Empty):
+            while True:
+                change = self._changes.get_nowait()
+                if change is not None and change.done.set_running_or_notify_cancel():
+                    change.done.set_exception(StorageError(self._failed))
 
     @property
     def _failed(self) -> str:
@@ -255,10 +240,10 @@ class Service:
                 return
             self._closed = True
         self._changes.put(None)
-        self._asked.put(None)
-        self._asked_much.put(None)
         for thread in self._threads:
             thread.join(timeout=60 if "consume" not in thread.name else 2)  # it may wait for rows
+        self._searchers.close()
+        self._large_searchers.close()
         self.index.close()
 
     def __enter__(self) -> Self:
@@ -450,75 +435,28 @@ class Service:
     # Searches
 
     def search(self, query: Query) -> "Future[Hits]":
-        """Search in one of the threads that do that, with others that ask for the same.
+        """Search in a thread that does that.
 
         Raises
         ------
         BusyError
             If too many searches wait.
         """
-        done: Future[Hits] = Future()
-        self.ask(query, done)
-        return done
-
-    def ask(self, query: Query, done: Promise) -> None:
-        """Do what `search` does, and tell `done`, in the thread that has searched."""
-        small = query.key is not None and len(query.rows) <= TOGETHER
-        way = self._asked if small else self._asked_much
+        large = len(query.rows) > SMALL or query.by == "true" or query.allow is not None
+        large = large or bool(query.rerank) or query.exact
         with self._entry:
             self._check_open()
-            try:
-                way.put_nowait((query, done))
-            except queue.Full:
-                raise BusyError(f"{way.qsize()} searches wait: ask again later") from None
+            return (self._large_searchers if large else self._searchers).submit(self._answer, query)
 
-    def _search_all(self, way: "Asked") -> None:
-        """Answer searches, those that wait and are alike together, until None comes."""
-        held: tuple[Query, Promise] | None = None
-        while True:
-            asked = held or way.get()
-            held = None
-            if asked is None:
-                return
-            together, count = [asked], len(asked[0].rows)
-            while asked[0].key is not None and count < TOGETHER:
-                try:
-                    more = way.get_nowait()
-                except queue.Empty:
-                    break
-                if more is None:
-                    way.put(None)  # after this one
-                    break
-                if more[0].key != asked[0].key or count + len(more[0].rows) > TOGETHER:
-                    held = more
-                    break
-                together.append(more)
-                count += len(more[0].rows)
-            wanted = [one for one in together if one[1].set_running_or_notify_cancel()]
-            if wanted:
-                self._answer(wanted)
-
-    def _answer(self, together: list[tuple[Query, Promise]]) -> None:
-        query, done = together[0]
+    def _answer(self, query: Query) -> Hits:
         try:
-            if len(together) > 1:
-                query = query._replace(rows=np.concatenate([one.rows for one, _ in together]))
             hits = self.found(query)
         except Exception as error:
-            if len(together) > 1:
-                for alone in together:
-                    self._answer([alone])
-                return
             if not isinstance(error, StreambitsError):
                 logger.exception("a search failed")
-            done.set_exception(error)
-            return
-        self.searches += len(together)
-        start = 0
-        for one, waits in together:
-            end = start + len(one.rows)
-            waits.set_result(_part(hits, start, end))
-            start = end
+            raise
+        self.searches += 1
+        return hits
 
     def found(self, query: Query) -> Hits:
         """Search now, in this thread."""
@@ -563,23 +501,17 @@ class Service:
                 "true distances need raw rows, and this index does not keep them: begin one with "
                 "--keep-rows"
             )
-        found = [no_hits(len(query.rows), np.float64)]
-        for ids in self._all_ids(query.allow):
-            rows = index.rows(ids)
-            near = nearest_rows(query.rows, ids, rows, query.k, index.settings.metric)
-            found = [merge_nearest([*found, near], query.k) if len(found[0].ids[0]) else near]
-        return found[0]
-
-    def _all_ids(self, allow: Any) -> Iterator[Ids]:
-        if allow is not None:
-            named = as_ids(allow, "allow")
-            if len(named):
-                here = np.unique(named[self.index.codes.has(named)])
-                for start in range(0, len(here), TRUE_ROWS):
-                    yield here[start : start + TRUE_ROWS]
-            return
-        for batch in self.index.codes.items(TRUE_ROWS):
-            yield batch.ids
+        if query.allow is None:
+            ids = concat_ids([batch.ids for batch in index.codes.items()])
+        else:
+            allowed = as_ids(query.allow, "allow")
+            ids = np.unique(allowed[index.codes.has(allowed)]) if len(allowed) else allowed
+        found = no_hits(len(query.rows), np.float64)
+        for start in range(0, len(ids), TRUE_ROWS):
+            part = ids[start : start + TRUE_ROWS]
+            near = nearest_rows(query.rows, part, index.rows(part), query.k, index.settings.metric)
+            found = merge_nearest([found, near], query.k) if len(found.ids[0]) else near
+        return found
 
     def rows_of(self, ids: Any) -> NDArray[Any]:
         """Return the raw rows of ids.
@@ -654,14 +586,9 @@ class Service:
         return getattr(self.source, "lag", None)
 
     @property
-    def broken(self) -> bool:
-        """Whether the index cannot be used any more."""
-        return self.index.closed
-
-    @property
     def alive(self) -> bool:
         """Whether its threads work; if not, only another process can help."""
-        return not self.failure and not self.broken
+        return not self.failure and not self.index.closed
 
     @property
     def ready(self) -> bool:
@@ -737,10 +664,3 @@ def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
         group.append(change)
     if group:
         yield group
-
-
-def _part(hits: Hits, start: int, end: int) -> Hits:
-    if start == 0 and end == len(hits.ids):
-        return hits
-    reads = None if hits.reads is None else hits.reads[start:end]
-    return Hits(hits.ids[start:end], hits.distances[start:end], reads)

@@ -122,7 +122,7 @@ def status(service: Service) -> Facts:
         "queue": service.queued,
         "memory": resident_bytes(),
         "index_bytes": index.nbytes,
-        "journal_bytes": service.index.journal_bytes,
+        "journal_bytes": index.journal_bytes,
         "keep_rows": index.keep_rows,
         "settings": index.settings.plain(),
         "uptime": now - service.started,
@@ -277,42 +277,35 @@ def _waits(service: Service) -> UnavailableError:
 
 
 def metrics(service: Service) -> str:
-    """The counters as Prometheus reads them."""
+    """The counters and gauges as Prometheus reads them."""
     index, learner = service.index, service.index.learner
     last = latest(index.drift)
-    counters = {
-        "seen_rows": (index.seen, "Rows added or replaced"),
-        "removed_rows": (index.removed, "Rows removed"),
-        "rejects": (service.rejects, "Rows of the source that were left out"),
-        "commits": (service.commits, "Records committed by this process"),
-        "searches": (service.searches, "Requests for a search that were answered"),
-        "refused": (service.refused, "Changes refused because too many waited"),
-    }
-    gauges: dict[str, tuple[Any, str]] = {
+    values: dict[str, tuple[Any, str]] = {
+        "seen_rows_total": (index.seen, "Rows added or replaced"),
+        "removed_rows_total": (index.removed, "Rows removed"),
+        "rejects_total": (service.rejects, "Rows of the source that were left out"),
+        "commits_total": (service.commits, "Records committed by this process"),
+        "searches_total": (service.searches, "Requests for a search that were answered"),
+        "refused_total": (service.refused, "Changes refused because too many waited"),
         "rows": (len(index), "Rows in the index"),
         "waiting_rows": (index.waiting, "Rows that wait for landmarks"),
-        "epoch": (None if learner is None else learner.epoch, "Epoch of new codes"),
+        "epoch": (learner and learner.epoch, "Epoch of new codes"),
         "rows_per_second": (service.rate, "Rows per second"),
         "queue": (service.queued, "Changes that wait to be committed"),
         "lag": (service.lag, "Messages in the broker after ours"),
-        "journal_bytes": (
-            service.index.journal_bytes,
-            "Bytes of the journal since the last snapshot",
-        ),
+        "journal_bytes": (index.journal_bytes, "Bytes of the journal since the last snapshot"),
         "resident_bytes": (resident_bytes(), "Memory of the process"),
-        "drift_evidence": (last.evidence if last else None, "Evidence of a change; alarm at 13.8"),
+        "drift_evidence": (last and last.evidence, "Evidence of a change; alarm at 13.8"),
         "drift_proportion_evidence": (
-            last.proportion_evidence if last else None,
+            last and last.proportion_evidence,
             "Evidence of changed proportions; alarm at 13.8",
         ),
         "healthy": (int(health(service)[0]), "Whether all is well"),
     }
     lines = []
-    for name, (value, text) in counters.items():
-        full = f"streambits_service_{name}_total"
-        lines += [f"# HELP {full} {text}.", f"# TYPE {full} counter", f"{full} {value}"]
-    for name, (value, text) in gauges.items():
+    for short, (value, text) in values.items():
+        name = f"streambits_service_{short}"
+        kind = "counter" if short.endswith("_total") else "gauge"
         if value is not None:
-            full = f"streambits_service_{name}"
-            lines += [f"# HELP {full} {text}.", f"# TYPE {full} gauge", f"{full} {value}"]
+            lines += [f"# HELP {name} {text}.", f"# TYPE {name} {kind}", f"{name} {value}"]
     return "\n".join(lines) + "\n"

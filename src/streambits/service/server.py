@@ -1,21 +1,17 @@
 """Run the service: open the index, find the token, listen, and end well when asked to."""
 
 import asyncio
-import logging
 import os
 import secrets
 import signal
 import socket
-import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from streambits._files import replacing
-from streambits.errors import InputError, MissingExtraError, ReachWarning, StorageError
+from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.protocols import Source
 from streambits.service.app import Limits, create_app
 from streambits.service.live import Service
@@ -23,16 +19,14 @@ from streambits.stream_index import StreamIndex
 
 try:
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError:
     raise MissingExtraError("uvicorn", "serve") from None
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 TOKEN, VARIABLE = "token", "STREAMBITS_TOKEN"
 CONNECTIONS = 256
-IDLE = 10  # seconds that a connection may be open without a request
+IDLE = 10  # seconds that a connection may stay open after an answer
 STOPPING = 30  # seconds for requests in flight, once the service is asked to stop
-SWITCH = 0.001  # seconds that a thread may keep others from running: answers should not wait
 SHORTEST = 16  # characters of a token
 
 Tell = Callable[[str, str], None]  # the address, and where the token is
@@ -96,7 +90,7 @@ def serve(
             local = host in ("localhost", "::1") or host.startswith("127.")
             names = (*LOOPBACK, host, *hosts) if local else ()
             app = create_app(service, token, limits=limits, hosts=names, address=address)
-            with service, _quiet():
+            with service:
                 server = _Server(_config(app), service, seconds)
                 server.on_start = lambda: tell(address, place) if tell else None
                 server.run([listener])
@@ -158,7 +152,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _config(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -170,32 +164,6 @@ def _config(app: Any) -> uvicorn.Config:
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=STOPPING,
     )
-
-
-class _Protocol(H11Protocol):
-    """Closes connections on which no request comes, or one that never ends its head."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._bored = False
-        self._timer = self.loop.call_later(IDLE, self._look)
-
-    def _look(self) -> None:
-        """Close it if nothing went on now and at the last look."""
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self._bored and self.timeout_keep_alive_task is None:
-            self.transport.close()
-            return
-        first = self.cycle is None
-        self._bored = idle
-        if idle and first:
-            self.transport.close()
-            return
-        self._timer = self.loop.call_later(IDLE, self._look)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        super().connection_lost(exc)
 
 
 class _Server(uvicorn.Server):
@@ -217,43 +185,13 @@ class _Server(uvicorn.Server):
         if self._seconds is not None:
             asyncio.get_running_loop().call_later(self._seconds, self._finish)
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        which = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._stop) for number in which}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _stop(self, number: int, frame: Any) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         del frame
         if self.should_exit:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
         self._finish()
 
     def _finish(self) -> None:
         self._service.stopping.set()  # listeners to events end by that
         self.should_exit = True
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Rows out of reach are in the status; a warning per request would fill the log.
-
-    Threads take turns more often than usual.
-    """
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
-    try:
-        with warnings.catch_warnings(), suppress(KeyboardInterrupt):
-            warnings.simplefilter("ignore", ReachWarning)
-            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-            yield
-    finally:
-        sys.setswitchinterval(usual)

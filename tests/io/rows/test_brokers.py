@@ -109,20 +109,15 @@ def test_offsets_of_something_else(url, offset):
 @pytest.mark.parametrize(
     "url",
     [
-        "nats://me:hunter2@[::1/rows",
         "nats://me:hunter2@host:port/rows",
         "nats://me:hunter2@host:99999/rows",
         "nats://me:hunter2/4@host/rows",
-        "nats://host/rows?password=hunter2",
         "nats://a:hunter2@h1,b:hunter3@h2/rows",
-        "kafka://me:hunter2@host/topic",
-        "kafka://host/topic?sasl.password=hunter2",
-        "kafka://me:hunter2@[::1/topic",
         "kafka://me:hunter2/topic",
     ],
 )
 def test_a_url_that_cannot_be_read_is_told_without_a_password(url):
-    said = r"is not a URL such as|must have no setting but subject|STREAMBITS_KAFKA_SASL_"
-    with pytest.raises(InputError, match=said) as caught:
+    """More of them: `tests/jobs/test_secrets.py`."""
+    with pytest.raises(InputError, match="is not a URL such as") as caught:
         open_source(url)
     assert "hunter" not in str(caught.value)

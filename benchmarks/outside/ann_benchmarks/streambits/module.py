@@ -15,19 +15,18 @@ METRICS = {"euclidean": "euclidean", "angular": "cosine"}
 
 
 class StreambitsHamming(BaseANN):  # type: ignore[misc]
-    """Exact search of bits, by a scan or by multi-index tables: no recall is traded for speed."""
+    """Exact search of bits by a scan: no recall is traded for speed."""
 
-    def __init__(self, metric: str, strategy: str = "auto") -> None:
+    def __init__(self, metric: str) -> None:
         if metric != "hamming":
             raise NotImplementedError(f"StreambitsHamming does not support metric {metric}")
-        self.name = f"streambits-hamming({strategy})"
-        self._strategy = strategy
+        self.name = "streambits-hamming"
 
     def fit(self, X: Any) -> None:
         codes = sb.Codes.from_bits(np.asarray(X, bool))
-        self._index = sb.HammingIndex(codes.bits, strategy=self._strategy)
+        self._index = sb.HammingIndex(codes.bits)
         self._index.add(codes)
-        self.query(np.asarray(X[0], bool), 1)  # compiles, and builds the tables
+        self.query(np.asarray(X[0], bool), 1)  # compiles
 
     def query(self, v: Any, n: int) -> Any:
         return self._index.search(sb.Codes.from_bits(np.asarray(v, bool)[None, :]), n).ids[0]

@@ -10,7 +10,7 @@ file of any format.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -267,31 +267,19 @@ class StoredCodes:
             return self.index().epochs
         return tuple(sorted({batch.codes.epoch for batch in self}))
 
-    def index(self, *, strategy: str | None = None) -> HammingIndex:
-        """A new index of the last code of every id.
-
-        Parameters
-        ----------
-        strategy
-            How it searches, see `HammingIndex`; by default 'auto', or that of an index file, which
-            then is mapped into memory, not read.
-        """
-        batches: Iterable[CodeBatch] = self
+    def index(self) -> HammingIndex:
+        """A new index of the last code of every id; that of an index file is mapped, not read."""
         if self.format == "index":
-            stored = _index_in(self.where)
-            if strategy in (None, stored.strategy):
-                return stored
-            batches = stored.items()
-        strategy = strategy or "auto"
+            return _index_in(self.where)
         if self.format == "faiss":
             from streambits.io.codes.faiss import codes_of_faiss  # noqa: PLC0415 - an extra
 
             options: dict[str, Any] = {"bits": self._bits, "epoch": self._epoch}
-            return codes_of_faiss(self.where, strategy=strategy, **options)
+            return codes_of_faiss(self.where, **options)
         index: HammingIndex | None = None
-        for ids, codes in batches:
+        for ids, codes in self:
             if index is None:
-                index = HammingIndex(codes.bits, refine=codes.refine, strategy=strategy)
+                index = HammingIndex(codes.bits, refine=codes.refine)
             index.upsert(codes, ids)
         if index is None:
             raise self._empty()

@@ -32,7 +32,7 @@ def write_faiss(index: HammingIndex, path: str | Path, coder: Coder | None = Non
 
 
 def read_faiss(
-    path: str | Path, *, bits: int | None = None, epoch: int = 0, strategy: str = "auto"
+    path: str | Path, *, bits: int | None = None, epoch: int = 0
 ) -> HammingIndex | CodedIndex:
     """The codes of a file of FAISS; the rest is as in `from_faiss`.
 
@@ -49,7 +49,7 @@ def read_faiss(
     if reader.rp != reader.data.size():
         raise _damaged(path)
     try:
-        return from_faiss(index, bits=bits, epoch=epoch, strategy=strategy)
+        return from_faiss(index, bits=bits, epoch=epoch)
     except InputError as error:
         raise InputError(f"{path} cannot be converted: {error}") from error
 

@@ -33,6 +33,7 @@ from streambits.io.codes.columns import (
     CodeColumns,
     as_lengths,
     check_begun,
+    check_names,
     live_rows,
 )
 from streambits.model.batches import CodeBatch
@@ -80,7 +81,7 @@ class ParquetSink:
     ) -> None:
         self.path, self.name = Path(path), f"{self.kind}:{path}"
         self.bits, self.refine = as_lengths(bits, refine)
-        self.keep, self.size = check_names(keep), as_count(rows, "rows")
+        self.keep, self.size = check_names(keep, self.name), as_count(rows, "rows")
         self.rows = 0  # that were written, with those that a part has lost since
         self._parts = 0  # that no commit writes again
         self._tail = [CodeColumns.empty(self.bits, self.refine, len(self.keep))]  # of the part next
@@ -252,15 +253,14 @@ class ParquetSink:
     def _trouble(self) -> Iterator[None]:
         """Trouble in one sentence, which ends this sink: what was written is not known then."""
         try:
-            try:
-                yield
-            except OSError as error:
-                reason = error.strerror or error
-                raise StorageError(f"{self.path} cannot be written: {reason}") from error
-        except StorageError:
+            yield
+        except (OSError, StorageError) as error:
             with suppress(OSError):
                 self._let_go()
-            raise
+            if isinstance(error, StorageError):
+                raise
+            reason = error.strerror or error
+            raise StorageError(f"{self.path} cannot be written: {reason}") from error
 
 
 def settle_parts(folder: Path) -> None:
@@ -726,12 +726,3 @@ def _columns(batch: Any) -> CodeColumns:
         payload[:, place] = arrays[name].to_pylist()
     ids = ids.astype(TEXT if ids.dtype.kind == "O" else np.int64)
     return CodeColumns(ids, packed, epochs, refinement, payload)
-
-
-def check_names(keep: Iterable[str]) -> tuple[str, ...]:
-    """Names of what is kept beside codes, which must be free and unique."""
-    names = tuple(keep)
-    wrong = [name for name in names if name in ("id", "epoch", *CODES) or names.count(name) > 1]
-    if wrong:
-        raise InputError(f"keep has {wrong[0]!r}, which is there already: choose other columns")
-    return names
