@@ -225,7 +225,7 @@ def build(root):
     """All specimens, each in a folder of its own under `root`."""
     prepare()
     found = []
-    for make in (learners, coders, indexes, codes, refined_codes, unfinished_jobs, finished_jobs):
+    for make in (*FILES, learners, unfinished_jobs, finished_jobs):
         found += make(root)
     found += others(root)
     return found
@@ -407,3 +407,6 @@ def _stopping(wanted):
         yield
     finally:
         streambits.jobs.job.Job._report = tell
+
+
+FILES = (coders, indexes, codes, refined_codes)  # quickly made

@@ -40,6 +40,7 @@ MORE_CHECKS = [  # scikit-learn runs these on its own estimators only
 ]
 
 
+@pytest.mark.slow
 def test_every_check_of_check_estimator_passes_and_none_is_skipped():
     # Without SCIPY_ARRAY_API, which SciPy reads at import, check_array_api_input is skipped.
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
