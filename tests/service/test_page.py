@@ -45,7 +45,7 @@ class Service(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def service(forks, tmp_path_factory):
+def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page") / "index"
     rng = np.random.default_rng(0)
     centres = 4 * rng.standard_normal((6, COLUMNS))
@@ -56,7 +56,7 @@ def service(forks, tmp_path_factory):
         index.add(rows[:-500], names[:-500])
         index.renew()
         index.add(rows[-500:], names[-500:])  # so codes of two epochs are there
-    found = Serving(forks, folder)
+    found = Serving(folder)
     yield Service(f"{found.address}/", found.token, COLUMNS)
     assert found.stop() == 0
 
