@@ -1,7 +1,7 @@
 """What every part promises: named checks of features, sketches, learners, sources, sinks.
 
-A check raises an AssertionError that says what was expected; the error begins with its name. One
-that cannot test a part fails too, unless `skip` names it.
+A check is a function that asserts one promise. One that cannot test a part raises an
+InapplicableError, unless `skip` names it.
 """
 
 from conformance import features as _features

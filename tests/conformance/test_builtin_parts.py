@@ -63,21 +63,25 @@ METHODS = {
         for name, make in sb.methods.METHODS.items()
         if name != "product"
     },
-    "product": lambda train: sb.methods.product(train, refine=3, seed=3),
+    "product": lambda train: sb.methods.product(train, refine=1, seed=3),
+    "product of 3 bytes": lambda train: sb.methods.product(train, refine=3, seed=3),
     "ssbc, refined": lambda train: sb.ssbc(train, 6, refine=2, certified=True, seed=3),
     "ssbc as printed": lambda train: sb.ssbc(train, 6, paper=True),
     "ssbc, random": lambda train: sb.ssbc(train, 6, rotation="random", whitening=1),
 }
 
 
+LONG = ("ssbc as printed", "product of 3 bytes")
+
+
 def check_method(name, rows):
-    skip = ["check_learner_project"] if name == "product" else []
+    skip = ["check_learner_project"] if name.startswith("product") else []
     check_learner(lambda: METHODS[name](rows[:40]), rows, skip=skip)
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n == "ssbc as printed" else []) for n in METHODS],
+    [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in METHODS],
 )
 def test_learner_of_single_precision(name):
     check_method(name, KINDS["float32"])

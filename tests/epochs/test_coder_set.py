@@ -280,14 +280,6 @@ def two_parts():
     return rows, first, learner.learn(rows[600:]).coder()
 
 
-def test_codes_of_another_epoch_are_not_noted(two_parts):
-    rows, first, _ = two_parts
-    coders, later = sb.CoderSet(), type(first)(first.features, first.projection, epoch=1)
-    with pytest.raises(InputError, match="are not the codes of 5 rows"):
-        coders.record(later, rows[:5], first.encode(rows[:5]))
-    assert (len(coders), coders.seen) == (0, 0)
-
-
 def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):
     rows, first, second = two_parts
     assert first.encode(rows) != second.encode(rows)

@@ -104,14 +104,6 @@ def test_a_learner_there_comes_close_to_one_on_the_host(precision):
     assert (precision == "double") == (moved.certificate == 0)
 
 
-def test_a_stream_that_moves_begins_a_new_epoch_there_too():
-    rows = np.concatenate([ROWS, ROWS + 3])
-    here, moved = METHODS["ssbc"](ROWS).learn(rows), METHODS["ssbc"](there(ROWS)).learn(there(rows))
-    assert moved.epoch == here.epoch > 0
-    assert [m.rows for m in moved.drift] == [m.rows for m in here.drift]
-    assert np.allclose([m.affinity for m in moved.drift], [m.affinity for m in here.drift])
-
-
 @pytest.mark.parametrize("more", [{}, {"refine": 4}, {"epochs": "never"}])
 @pytest.mark.parametrize("method", ["ssbc", "linear"])
 def test_a_learner_moves_to_a_device_and_back(method, more, tmp_path):
@@ -129,14 +121,6 @@ def test_a_learner_moves_to_a_device_and_back(method, more, tmp_path):
     agree = loaded.coder().encode(ROWS).unpack() == moved.coder().encode(there(ROWS)).unpack()
     assert agree.mean() > 0.999
     assert len(loaded._blocks.rows) < BLOCK  # what waited there was learned here
-
-
-def test_saved_and_resumed_is_never_stopped(tmp_path):
-    whole = METHODS["ssbc"](there(ROWS)).learn(there(ROWS))
-    half = METHODS["ssbc"](there(ROWS)).learn(there(ROWS[:4000]))
-    state = half.state()
-    resumed = sb.Learner.from_state(state).learn(there(ROWS[4000:]))
-    assert same_state(whole, resumed)
 
 
 def test_online_codes_are_those_of_the_coders():
