@@ -61,8 +61,11 @@ def changes(count, texts=False, seed=0, width=6):
             yield lambda index, ids=ids, rows=some, n=number: index.add(rows, ids, note=n)
 
 
-@pytest.mark.parametrize("keep_rows", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+USUAL = [("plain", False), ("refined", True), ("product", False), ("certified", True)]
+OTHERS = [pytest.param(kind, not keep, marks=pytest.mark.slow) for kind, keep in USUAL]
+
+
+@pytest.mark.parametrize(("kind", "keep_rows"), USUAL + OTHERS)
 def test_reopened_at_any_time_it_is_as_if_it_had_never_stopped(
     kind, keep_rows, contents, tmp_path, monkeypatch
 ):
@@ -298,7 +301,7 @@ def test_threads_share_a_reader_that_begins_anew(mixture, tmp_path):
 
     def look():
         try:
-            for _ in range(40):
+            for _ in range(15):
                 assert len(reader) <= reader.seen
                 assert reader.search(mixture(1), 3).ids.shape == (1, 3)
         except BaseException as error:  # noqa: BLE001  raised below

@@ -10,7 +10,7 @@ import streambits as sb
 from streambits.io.codes.parquet import read_codes, write_codes
 from streambits.model.batches import CodeBatch
 
-LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 150
+LOADS = 100_000 if os.environ.get("STREAMBITS_SLOW") else 50
 VERSIONS = 4  # of a file, that take turns
 
 
