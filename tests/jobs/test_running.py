@@ -17,16 +17,8 @@ from streambits.jobs.folder import JobFolder
 
 SEARCHES = 1000 if os.environ.get("STREAMBITS_SLOW") else 150
 BITS, GATHERED = 16, 400
-SETTINGS = [
-    "--bits",
-    BITS,
-    "--set",
-    "n_landmarks=40",
-    "--set",
-    "epochs=never",
-    "--set",
-    "refresh=100000",
-]
+SETTINGS = ["--bits", BITS, "--set", "n_landmarks=40", "--set", "epochs=never"]
+SETTINGS += ["--set", "refresh=100000"]
 
 SEARCHER = """
 import json, sys, time

@@ -15,80 +15,35 @@ import pytest
 pytest.importorskip("fastapi", reason="there is no FastAPI: pip install 'streambits[serve]'")
 pytest.importorskip("uvicorn")
 
-from forks import WARM
 from streambits.service import Client
 
 TOKEN = "a-token-for-the-tests"
 SMALL = ("--bits", "32", "--set", "n_landmarks=50", "--set", "seed=1")
-FORKS = (
-    WARM
-    + """
-import json, os
-import streambits.service.server
-with contextlib.suppress(ImportError):
-    import streambits.io.rows.nats
-
-def work(job):
-    out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.environ.update(job["variables"])
-    os._exit(ended(job["arguments"]))
-
-for line in sys.stdin:
-    job = json.loads(line)
-    if "wait" in job:
-        print(os.waitstatus_to_exitcode(os.waitpid(job["wait"], 0)[1]), flush=True)
-        continue
-    child = os.fork()
-    if not child:
-        work(job)
-    print(child, flush=True)
-"""
-)
-
-
-class Forks:
-    """Starts commands quickly: they are forked, not loaded anew."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, **job):
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+COMMAND = "import sys; from streambits.cli.app import main; main()"
 
 
 class Serving:
     """A service in a folder; address: where it is."""
 
-    def __init__(self, forks, folder, *options, token=TOKEN):
-        self.forks, self.folder, self.options = forks, Path(folder), options
+    def __init__(self, folder, *options, token=TOKEN):
+        self.folder, self.options, self.token = Path(folder), options, token
         self.log = self.folder.with_name(f"{self.folder.name}.log")
-        self.token, self.pid, self.address = token, None, None
         self.start()
 
     def start(self):
         variables = {} if self.token is None else {"STREAMBITS_TOKEN": self.token}
-        arguments = ["serve", str(self.folder), "--port", "0", *map(str, self.options)]
-        self.log.write_text("")
-        self.pid = self.forks.ask(arguments=arguments, log=str(self.log), variables=variables)
-        for _ in range(1200):
-            if "token in" in self.said:
-                break
-            if not alive(self.pid):
-                raise AssertionError(f"it does not start: {self.said}")
+        words = ["serve", str(self.folder), "--port", "0", *map(str, self.options)]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, *words],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **variables},
+            )
+        while "token in" not in self.said:
+            assert self.process.poll() is None, f"it does not start: {self.said}"
             time.sleep(0.025)
         self.address = self.said.split("serving at ")[1].split()[0]
-        return self
 
     @property
     def said(self):
@@ -100,11 +55,8 @@ class Serving:
 
     def stop(self, number=signal.SIGTERM):
         """End it by a signal; the exit code."""
-        if self.pid is None:
-            return None
-        os.kill(self.pid, number)
-        pid, self.pid = self.pid, None
-        return self.forks.ask(wait=pid)
+        self.process.send_signal(number)
+        return self.process.wait(60)
 
     def client(self, token=TOKEN, **more):
         return Client(self.address, token, **more)
@@ -131,25 +83,13 @@ class Serving:
         return status, json.loads(content)
 
 
-def alive(pid):
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.fixture(scope="session")
-def forks():
-    found = Forks()
-    yield found
-    found.close()
-
-
 @pytest.fixture
-def serving(forks, tmp_path):
-    """serving(*options, folder=None): a service that is stopped at the end."""
+def serving(tmp_path):
+    """serving(*options): a service that is stopped at the end."""
     started = []
 
-    def serve(*options, folder=None, **more):
-        started.append(Serving(forks, folder or tmp_path / "index", *options, **more))
+    def serve(*options, **more):
+        started.append(Serving(tmp_path / "index", *options, **more))
         return started[-1]
 
     yield serve
@@ -163,9 +103,9 @@ def vectors():
 
 
 @pytest.fixture(scope="module")
-def service(forks, vectors, tmp_path_factory):
+def service(vectors, tmp_path_factory):
     """One that keeps raw rows and has 3,000 of them."""
-    found = Serving(forks, tmp_path_factory.mktemp("service") / "index", *SMALL, "--keep-rows")
+    found = Serving(tmp_path_factory.mktemp("service") / "index", *SMALL, "--keep-rows")
     with found.client() as client:
         client.add(vectors, np.arange(3000))
     yield found

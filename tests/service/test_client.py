@@ -35,41 +35,36 @@ def test_many_rows_go_in_several_requests(serving, vectors, monkeypatch):
         client.add(vectors[:1], [1, 2])
 
 
-class Busy(http.server.BaseHTTPRequestHandler):
-    """Refuses two times."""
+class Closing(http.server.BaseHTTPRequestHandler):
+    """Answers once by each connection, and closes it without a word, as a proxy might."""
 
     protocol_version = "HTTP/1.1"
-    asked = 0
 
     def do_POST(self):
-        Busy.asked += 1
         self.rfile.read(int(self.headers["Content-Length"]))
-        body = b'{"rows": 1}' if Busy.asked > 2 else b'{"error": "busy"}'
-        self.send_response(200 if Busy.asked > 2 else 429)
-        self.send_header("Retry-After", "0")
+        refused = self.path.startswith("/busy")
+        body = b'{"error": "busy"}' if refused else b'{"rows": 1}'
+        self.send_response(429 if refused else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection = True  # without a word, as a proxy might
+        self.close_connection = True
 
     def log_message(self, *_):
         pass
 
 
-def test_it_comes_again_when_the_service_was_busy():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with Client(f"http://127.0.0.1:{server.server_port}", "x") as client:
-            assert client.add(np.zeros((1, 2)), [1]) == 1
-            assert Busy.asked == 3
-        with Client(f"http://127.0.0.1:{server.server_port}", "x", patience=0) as client:
-            Busy.asked = 0
-            with pytest.raises(ServiceError, match="busy"):
+def test_a_closed_connection_is_opened_again_and_a_busy_service_is_an_error():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Closing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        with Client(address, "x") as client:
+            assert [client.add(np.zeros((1, 2)), [1]) for _ in range(3)] == [1, 1, 1]
+        with Client(f"{address}/busy", "x") as client:
+            with pytest.raises(ServiceError, match="busy") as refused:
                 client.add(np.zeros((1, 2)), [1])
-    finally:
+            assert refused.value.status == 429
         server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize("options", [{"filter": {"a": 1}}, {"kk": 3}])

@@ -52,12 +52,10 @@ def test_one_that_is_refused_does_not_harm_its_neighbours(index):
 def test_what_was_cancelled_is_not_done_and_ends_nothing(index):
     service = Service(index)
     first, cancelled = (service.add(np.array([i]), ROWS[i : i + 1]) for i in (1, 2))
-    asked, called_off = (service.search(Query(ROWS[:1], 1)) for _ in range(2))
     assert cancelled.cancel()
-    assert called_off.cancel()
+    service.search(Query(ROWS[:1], 1)).cancel()
     with service:
         assert first.result(20) == service.add(np.array([3]), ROWS[3:4]).result(20) == 1
-        assert len(asked.result(20)) == 1
         assert service.search(Query(ROWS[1:2], 1)).result(20).ids.tolist() == [[1]]
         assert service.ready
         assert [i in index for i in (1, 2, 3)] == [True, False, True]
@@ -117,18 +115,20 @@ def test_what_waits_is_committed_at_the_end_and_nothing_enters_after_it(tmp_path
         assert len(again) == 1
 
 
-def test_searches_together_are_the_same_as_alone(index):
+def test_searches_are_those_of_the_index_and_too_many_are_refused(index, monkeypatch):
     index.add(ROWS, np.arange(3000))
-    service = Service(index)
-    asked = [Query(ROWS[i : i + 1 + i % 3], 5) for i in range(40)]
-    waiting = [service.search(one) for one in asked]
-    with service:
-        for one, hits in zip(asked, waiting, strict=True):
-            alone = index.search(one.rows, 5)
-            assert np.array_equal(hits.result(20).ids, alone.ids)
-            assert np.allclose(hits.result(20).distances, alone.distances, atol=1e-5)
+    with Service(index, queue_length=1) as service:
+        found = service.search(Query(ROWS[:3], 5)).result(20)
+        assert np.array_equal(found.ids, index.search(ROWS[:3], 5).ids)
         with pytest.raises(UnavailableError, match="--keep-rows"):
             service.search(Query(ROWS[:1], by="true")).result(20)
+        held = threading.Event()
+        monkeypatch.setattr(service, "found", lambda _: held.wait(20))
+        waiting = [service.search(Query(ROWS[:1])) for _ in range(8)]
+        with pytest.raises(BusyError, match="8 searches wait"):
+            service.search(Query(ROWS[:1]))
+        held.set()
+        assert all(one.result(20) for one in waiting)
 
 
 def test_a_journal_that_cannot_be_written_is_an_error_of_that_change(index, monkeypatch):
@@ -242,25 +242,3 @@ def test_a_stream_that_moves_is_an_alarm_and_an_epoch_in_the_events(index):
         assert "epoch" in kinds
         assert service.events_since(service.last_event) == []
         assert service.rate > 0
-
-
-def test_threads_that_add_at_once_are_all_answered(index):
-    with Service(index, queue_length=8) as service:
-        done = []
-
-        def work(first):
-            for i in range(first, first + 50):
-                while True:
-                    try:
-                        done.append(service.add(np.array([i]), ROWS[i : i + 1]).result(20))
-                        break
-                    except BusyError:
-                        pass
-
-        threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert sum(done) == len(index) == 200
-        assert service.commits <= 200

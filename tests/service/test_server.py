@@ -17,7 +17,7 @@ from service.conftest import SMALL, TOKEN
 from streambits import StreamIndex
 from streambits.errors import InputError, StreambitsError
 from streambits.service import Client
-from streambits.service.server import find_token
+from streambits.service.server import find_token, serve
 
 KILLS = 100 if os.environ.get("STREAMBITS_SLOW") else 5
 
@@ -57,22 +57,15 @@ def test_it_says_where_it_is_and_ends_with_0(serving, vectors):
     assert "Traceback" not in one.said
 
 
-def test_other_settings_a_used_folder_and_a_used_port_are_one_line(forks, serving, tmp_path):
+def test_other_settings_a_used_folder_and_a_used_port_are_refused(serving, tmp_path):
     one = serving(*SMALL)
-
-    def fails(*arguments):
-        log = tmp_path / "failed.log"
-        pid = forks.ask(arguments=["serve", *map(str, arguments)], log=str(log), variables={})
-        assert forks.ask(wait=pid) == 1
-        said = log.read_text()
-        assert "Traceback" not in said
-        assert said.startswith("streambits: ")
-        return said
-
-    assert "cannot listen" in fails(tmp_path / "other", "--port", one.port)
-    assert "writes to the index" in fails(one.folder, "--port", 0)
+    with pytest.raises(InputError, match="cannot listen"):
+        serve(tmp_path / "other", port=one.port)
+    with pytest.raises(StreambitsError, match="writes to the index"):
+        serve(one.folder, port=0)
     one.stop()
-    assert "was begun with 32" in fails(one.folder, "--port", 0, "--bits", 64)
+    with pytest.raises(InputError, match="was begun with 32"):
+        serve(one.folder, port=0, bits=64)
 
 
 def test_without_the_extra_there_is_one_sentence(tmp_path):

@@ -34,17 +34,17 @@ BLOCK = 256  # queries at a time
 Score = Callable[[Coder], tuple[float, ...]]
 
 
-def score_ranking(held: NDArray[Any], target: str, radius: float, seed: int) -> Score:
+def score_ranking(target: str, radius: float, held: NDArray[Any], seed: int) -> Score:
     """Score how Hamming distances rank all rows.
 
     Parameters
     ----------
-    held : array of shape (n, d)
-        Rows that coders have not learned.
     target : {"map", "recall"}
         Mean average precision, where rows within `radius` are right; or the share of queries whose
         nearest row is among the first 12.
     radius : float
+    held : array of shape (n, d)
+        Rows that coders have not learned.
     seed : int
         Of the queries.
 
@@ -69,15 +69,15 @@ def score_ranking(held: NDArray[Any], target: str, radius: float, seed: int) -> 
     return score
 
 
-def score_answers(held: NDArray[Any], candidates: Sequence[float]) -> Score:
+def score_answers(candidates: Sequence[float], held: NDArray[Any], _seed: int = 0) -> Score:
     """Score the first answers of refined codes, ranked by what they decode to.
 
     Parameters
     ----------
-    held : array of shape (n, d)
-        Rows that coders have not learned.
     candidates : sequence of float
         Numbers of candidates of a search for ten answers in a whole stream.
+    held : array of shape (n, d)
+        Rows that coders have not learned; all of them are queries, whatever the seed.
 
     Returns
     -------

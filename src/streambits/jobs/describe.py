@@ -11,6 +11,7 @@ from streambits._arrays import to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
+from streambits.evaluation.bits import bits_changed
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.io.codes import code_format, open_codes
@@ -163,7 +164,7 @@ def _bits_changed(learner: Learner) -> float | None:
         new = Learner.from_state(learner.state() | {"stale": True}).coder()
     except RankError:
         return None
-    return float((last.encode(rows).unpack() != new.encode(rows).unpack()).mean())
+    return bits_changed(last.encode(rows), new.encode(rows))
 
 
 def _of_coder(coder: Coder) -> Facts:

@@ -10,7 +10,6 @@ import hmac
 import json
 import logging
 import math
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
@@ -407,7 +406,7 @@ class _Endpoints:
         coder = self.service.coder
         if coder is None:
             raise UnavailableError("there is no coder yet: rows wait for landmarks")
-        content = await run_in_threadpool(_saved, coder)
+        content = await run_in_threadpool(storage.to_bytes, coder)
         named = {"Content-Disposition": 'attachment; filename="coder.safetensors"'}
         return Response(content, headers=named, media_type=bodies.RAW)
 
@@ -439,21 +438,15 @@ class _Endpoints:
             while not service.stopping.is_set() and self._listening <= self.limits.listeners:
                 found = b""
                 if service.commits != commits:
-                    commits = service.commits
-                    facts = {
-                        "commits": commits,
-                        "seen": service.index.seen,
-                        "queue": service.queued,
-                    }
-                    found = b"event: commit\ndata: " + bodies.to_json(facts) + b"\n\n"
+                    commits, seen = service.commits, service.index.seen
+                    facts = {"commits": commits, "seen": seen, "queue": service.queued}
+                    found = _event("commit", facts)
                 if time.monotonic() - shown >= SHOWN:
                     shown = time.monotonic()
-                    facts = await run_in_threadpool(panels.status, service)
-                    found += b"event: status\ndata: " + bodies.to_json(facts) + b"\n\n"
+                    found += _event("status", await run_in_threadpool(panels.status, service))
                 for event in service.events_since(since):
                     since = event.number
-                    head = f"id: {event.number}\nevent: {event.kind}\ndata: ".encode()
-                    found += head + bodies.to_json(event.facts) + b"\n\n"
+                    found += f"id: {since}\n".encode() + _event(event.kind, event.facts)
                 silent = 0.0 if found else silent + TICK
                 if silent >= HEARTBEAT:
                     found, silent = b": alive\n\n", 0.0
@@ -487,7 +480,7 @@ class _Endpoints:
         reserved = int(length)
         if reserved > most:
             raise self._too_large()
-        if self._reading + reserved > self.limits.memory:
+        if self._reading and self._reading + reserved > self.limits.memory:
             raise BusyError("bodies of other requests fill the memory for them: send this again")
         self._reading += reserved
         body = bytearray()
@@ -525,14 +518,18 @@ class _Endpoints:
     def _rows(self, kind: str, body: bytes, options: QueryParams) -> bodies.Rows:
         most, width = self.limits.rows, self.service.index.columns
         _check_options(options, RAW_ROWS if kind == bodies.RAW else ())
-        if kind == bodies.RAW:
-            return bodies.rows_from_raw(body, options, most, width)
-        if kind == bodies.ARROW:
-            return bodies.rows_from_arrow(body, most, width)
+        if kind != bodies.JSON:
+            return self._rows_of(kind, body, options)
         found = bodies.from_json(body, ("rows", "ids"))
         rows = bodies.rows_from_json(found.get("rows"), most, width)
         ids = None if found.get("ids") is None else bodies.ids_from_json(found["ids"], most)
         return bodies.Rows(rows, ids)
+
+    def _rows_of(self, kind: str, body: bytes, options: QueryParams) -> bodies.Rows:
+        most, width = self.limits.rows, self.service.index.columns
+        if kind == bodies.RAW:
+            return bodies.rows_from_raw(body, options, most, width)
+        return bodies.rows_from_arrow(body, most, width)
 
     def _ids(self, kind: str, body: bytes, options: QueryParams) -> Any:
         _check_options(options, ())
@@ -548,15 +545,12 @@ class _Endpoints:
 
     def _query(self, kind: str, body: bytes, options: QueryParams) -> Query:
         most, width = self.limits.rows, self.service.index.columns
-        columns = ("columns",) if kind == bodies.RAW else ()
-        _check_options(options, () if kind == bodies.JSON else (*columns, *ASKED))
+        known = {bodies.RAW: ("columns", *ASKED), bodies.ARROW: ASKED, bodies.JSON: ()}
+        _check_options(options, known[kind])
         if kind != bodies.JSON:
-            read = bodies.rows_from_raw if kind == bodies.RAW else None
-            found = read(body, options, most, width) if read else None
-            rows = (found or bodies.rows_from_arrow(body, most, width)).rows
-            return _query(
-                rows, {name: _word(name, options[name]) for name in ASKED if name in options}
-            )
+            found = self._rows_of(kind, body, options)
+            asked = {name: _word(name, options[name]) for name in ASKED if name in options}
+            return _query(found.rows, asked)
         said = bodies.from_json(body, ("rows", "id", "ids", *ASKED))
         by = [name for name in ("rows", "id", "ids") if name in said]
         if len(by) != 1:
@@ -598,6 +592,10 @@ def _word(name: str, text: str) -> Any:
     return int(text) if text.isdecimal() and len(text) < 18 else text
 
 
+def _event(kind: str, facts: dict[str, Any]) -> bytes:
+    return f"event: {kind}\ndata: ".encode() + bodies.to_json(facts) + b"\n\n"
+
+
 def _json(value: Any, status: int = 200) -> Response:
     return Response(bodies.to_json(value), status, media_type=bodies.JSON)
 
@@ -606,13 +604,6 @@ def _state(name: str, good: bool, service: Service) -> Response:
     """Whether the service is alive, or ready; and if not, why."""
     why = {} if good else {"reason": panels.health(service)[1]}
     return _json({name: good} | why, 200 if good else 503)
-
-
-def _saved(coder: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "coder.safetensors"
-        storage.save(coder, path, private=True)
-        return path.read_bytes()
 
 
 # OpenAPI

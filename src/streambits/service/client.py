@@ -166,12 +166,13 @@ class Client:
             query = urlencode({"columns": values.shape[1], **options}).replace("True", "true")
             answer = self._json("POST", f"/v1/search?{query}", values.tobytes(), RAW)
         else:
-            asked = (
-                {"rows": to_numpy(as_rows(rows, name="queries")).tolist()} if ids is None else {}
-            )
-            asked |= {} if ids is None else {"ids": as_ids(ids).tolist()}
-            asked |= {} if allow is None else {"allow": as_ids(allow, "allow").tolist()}
-            answer = self._json("POST", "/v1/search", json.dumps(asked | options).encode(), JSON)
+            if ids is None:
+                options["rows"] = to_numpy(as_rows(rows, name="queries")).tolist()
+            else:
+                options["ids"] = as_ids(ids).tolist()
+            if allow is not None:
+                options["allow"] = as_ids(allow, "allow").tolist()
+            answer = self._json("POST", "/v1/search", json.dumps(options).encode(), JSON)
         return _hits(answer)
 
     def encode(self, rows: Array) -> Codes:
@@ -186,8 +187,7 @@ class Client:
 
     def status(self) -> dict[str, Any]:
         """How the service is: the document of GET /v1/status."""
-        found: dict[str, Any] = self.get("/v1/status")
-        return found
+        return dict(self.get("/v1/status"))
 
     def renew(self) -> int:
         """Begin a new epoch; returns its number."""

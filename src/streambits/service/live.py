@@ -394,12 +394,11 @@ class Service:
         for one in drift[::-1]:
             if one.rows <= self._measured:
                 break
-            proportions = one.proportion_evidence > ALARM
-            if proportions or one.evidence > ALARM:
-                what = "proportions" if proportions else "distances"
-                evidence = one.proportion_evidence if proportions else one.evidence
-                epoch_of = {"rows": one.rows, "epoch": one.epoch}
-                self.happened("alarm", what=what, evidence=evidence, **epoch_of)
+            facts = {"rows": one.rows, "epoch": one.epoch}
+            evidence = (("proportions", one.proportion_evidence), ("distances", one.evidence))
+            what = next((name for name, value in evidence if value > ALARM), None)
+            if what is not None:
+                self.happened("alarm", what=what, evidence=dict(evidence)[what], **facts)
                 break
         if drift:
             self._measured = max(self._measured, drift[-1].rows)

@@ -42,18 +42,14 @@ class Cached:
 class LiveRecall:
     """The recall that the index measures on its own sample, in a thread of its own.
 
-    It is measured while somebody asks for it, and not more often than every few seconds.
+    It is measured while somebody asks for it, and not more often than every few seconds. last: the
+    last result, however old; None if there is none.
     """
 
     def __init__(self, service: Service) -> None:
         self._service, self._lock = service, threading.Lock()
         self._running, self._made = False, -math.inf
-        self._value: Facts | None = None
-
-    @property
-    def last(self) -> Any:
-        """The last result, however old; None if there is none."""
-        return self._value
+        self.last: Facts | None = None
 
     def ask(self) -> Any:
         """Return the last result, without a mean if there is none; measure again if it is old."""
@@ -62,15 +58,15 @@ class LiveRecall:
             if old and not self._running:
                 self._running = True
                 threading.Thread(target=self._measure, daemon=True).start()
-        if self._value is None:
+        if self.last is None:
             detail = "The recall is being measured: it comes in a few seconds."
             return {"mean": None, "detail": detail}  # an error would be in a browser's console
-        return self._value
+        return self.last
 
     def _measure(self) -> None:
         try:
             if self._service.index.learner is not None:
-                self._value = _recall(self._service.index.recall())
+                self.last = _recall(self._service.index.recall())
                 self._made = time.monotonic()
         except StreambitsError:  # too few rows yet: it is asked again
             self._made = time.monotonic()

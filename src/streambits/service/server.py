@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -91,9 +92,8 @@ def serve(
             names = (*LOOPBACK, host, *hosts) if local else ()
             app = create_app(service, token, limits=limits, hosts=names, address=address)
             with service:
-                server = _Server(_config(app), service, seconds)
-                server.on_start = lambda: tell(address, place) if tell else None
-                server.run([listener])
+                started = partial(tell, address, place) if tell else bool
+                _Server(app, service, started, seconds).run([listener])
     finally:
         listener.close()
 
@@ -149,39 +149,35 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        proxy_headers=False,  # nothing here depends on who asks
-        server_header=False,
-        timeout_keep_alive=IDLE,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=STOPPING,
-    )
-
-
 class _Server(uvicorn.Server):
     """Ends without an error when it is asked to stop; a second signal ends it as usual.
 
-    on_start: is called once it listens, and a signal ends it well.
+    started: is called once it listens, and a signal ends it well.
     """
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, seconds: float | None = None
+        self, app: Any, service: Service, started: Callable[[], object], seconds: float | None
     ) -> None:
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,  # nothing here depends on who asks
+            server_header=False,
+            timeout_keep_alive=IDLE,
+            limit_concurrency=CONNECTIONS,
+            timeout_graceful_shutdown=STOPPING,
+        )
         super().__init__(config)
-        self._service, self._seconds = service, seconds
-        self.on_start: Callable[[], object] = bool
+        self._service, self._started, self._seconds = service, started, seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.on_start()
+        self._started()
         if self._seconds is not None:
             asyncio.get_running_loop().call_later(self._seconds, self._finish)
 

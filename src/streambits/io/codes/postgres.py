@@ -396,13 +396,11 @@ class PostgresSink:
 
     def _check_columns(self, link: psycopg.Connection[Any], number: int) -> None:
         """Refuse a table of other codes, and take the type of its ids."""
-        types: dict[str, str] = dict(
-            link.execute(
-                "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-                "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
-                [number],
-            ).fetchall()
+        query = (
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"
         )
+        types: dict[str, str] = dict(link.execute(query, [number]))
         kind = _id_type(types.get("id"))
         fits = {name: types.get(name) == self._columns.get(name) for name in ("code", "refinement")}
         fits |= {name: _id_type(types.get(name)) == "text" for name in self.keep}
@@ -448,11 +446,10 @@ class PostgresSink:
             noted = COMMENT.search(comment[0] or "") if comment else None
             before = noted[1] if noted else None
         holds = link.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(self._name))
-        values = [sql.Literal(self._name.as_string(link)), sql.Literal(self.made_by)]
         record = sql.SQL(
             "INSERT INTO {} VALUES ({}, {}, {}, {}) ON CONFLICT (table_name) "
             "DO UPDATE SET model = excluded.model, bits = excluded.bits, refine = excluded.refine"
-        ).format(self._models, *values, sql.Literal(self.bits), sql.Literal(self.refine))
+        ).format(self._models, self._name.as_string(link), self.made_by, self.bits, self.refine)
         continued = before is None and self._resumed  # by a version that could not note it
         if before != self.made_by and not continued and holds.fetchone() == (True,):
             by = f"made by {before}" if before else "and no record of what made them"
