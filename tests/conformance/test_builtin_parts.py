@@ -6,7 +6,6 @@ import pytest
 import streambits as sb
 from conformance import check_features, check_learner, check_sketch
 from conformance import sketches as kit
-from streambits.errors import MergeError
 
 RNG = np.random.default_rng(7)
 ROWS = RNG.random((4500, 8)) + np.arange(8)
@@ -100,16 +99,3 @@ def test_learner_of_frequent_directions_that_must_shrink():
         )
 
     check_learner(factory, KINDS["float32"])
-
-
-def test_merging_samples_of_other_sizes_is_refused_whole():
-    """A refused merge changes nothing, whatever it is that differs."""
-    left, right = (
-        sb.Learner(sb.features.Linear(ROWS[0]), sb.sketches.Gram(8), bits=4, sample=size).learn(
-            ROWS
-        )
-        for size in (100, 200)
-    )
-    with pytest.raises(MergeError):
-        left.merge(right)
-    assert left.seen == len(ROWS)

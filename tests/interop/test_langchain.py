@@ -1,6 +1,5 @@
 """The vector store of LangChain: its own standard tests, and that texts and codes stay together."""
 
-import asyncio
 import gc
 import os
 import signal
@@ -126,18 +125,6 @@ def test_diversity_is_that_of_langchain(many):
     kept = StreambitsVectorStore.from_texts(["a", "b", "c"], MODEL, keep_rows=True, **SMALL)
     assert len(kept.max_marginal_relevance_search("a", k=2)) == 2
     assert StreambitsVectorStore(MODEL).max_marginal_relevance_search("a") == []
-
-
-def test_kept_vectors_rank_again():
-    rows = np.random.default_rng(0).standard_normal((500, 24)).astype(np.float32)
-    texts = [str(i) for i in range(500)]
-    store = StreambitsVectorStore.from_texts(
-        texts, Vectors(rows), ids=texts, keep_rows=True, **SMALL
-    )
-    exact = InMemoryVectorStore.from_texts(texts, Vectors(rows), ids=texts)
-    for text in ("3", "99", "400"):
-        found = [d.id for d in store.similarity_search(text, 10, rerank=200)]
-        assert found == [d.id for d in exact.similarity_search(text, 10)]
 
 
 Changes = st.lists(
@@ -286,16 +273,8 @@ def test_killed_between_the_two_files(tmp_path, moment, what, monkeypatch):
         assert len(store) == len(found) + 1
 
 
-def test_asynchronous_calls_and_the_indexing_of_langchain():
+def test_the_indexing_of_langchain():
     store = StreambitsVectorStore(MODEL)
-
-    async def work():
-        await store.aadd_texts(["one", "two"], ids=["1", "2"])
-        await store.adelete(["1"])
-        return await store.asimilarity_search("two")
-
-    assert [found.id for found in asyncio.run(work())] == ["2"]
-    store.delete()
     manager = InMemoryRecordManager("tests")
     manager.create_schema()
     documents = [Document(page_content=text, metadata={"source": text}) for text in "abc"]

@@ -121,15 +121,3 @@ def test_a_learner_moves_to_a_device_and_back(method, more, tmp_path):
     agree = loaded.coder().encode(ROWS).unpack() == moved.coder().encode(there(ROWS)).unpack()
     assert agree.mean() > 0.999
     assert len(loaded._blocks.rows) < BLOCK  # what waited there was learned here
-
-
-def test_online_codes_are_those_of_the_coders():
-    learner = METHODS["ssbc"](there(ROWS))
-    found = [
-        codes for _, codes in sb.encode_online(learner, [there(ROWS[:3000]), there(ROWS[3000:])])
-    ]
-    assert sum(map(len, found)) == len(ROWS)
-    host = METHODS["ssbc"](ROWS)
-    expected = [codes for _, codes in sb.encode_online(host, [ROWS[:3000], ROWS[3000:]])]
-    bits = [np.concatenate([codes.unpack() for codes in part]) for part in (found, expected)]
-    assert (bits[0] == bits[1]).mean() > 0.95

@@ -164,12 +164,6 @@ def test_samples_of_any_kind(rows):
         np.testing.assert_allclose(decoded, rows)
 
 
-def test_state_gives_the_same_quantiser_back():
-    again = ProductQuantiser.from_state(QUANTISER.state())
-    np.testing.assert_array_equal(again.encode(ROWS), QUANTISER.encode(ROWS))
-    assert (again.n_bytes, again.inputs, again.nbytes) == (6, 12, QUANTISER.nbytes)
-
-
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [

@@ -36,15 +36,6 @@ def test_codes_have_bits_bytes_and_a_bound():
     assert CODES.refinement.shape == (4000, 5)
 
 
-def test_more_bytes_decode_to_nearer_rows():
-    means = [
-        errors(sb.ssbc(ROWS[:200], 20, refine=n, epochs="never").learn(ROWS).coder(), ROWS).mean()
-        for n in (1, 2, 4, 8)
-    ]
-    assert sorted(means, reverse=True) == means
-    assert means[-1] < 0.2 * np.linalg.norm(ROWS - ROWS.mean(axis=0), axis=1).mean()
-
-
 def test_decoding_is_the_sum_that_the_definition_says():
     """An oracle by loops over bits and bytes."""
     refinement, quantiser = CODER.refinement, CODER.refinement.quantiser

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
 
 from paper import measure as module
 from paper.contestants import CONTESTANTS
-from paper.measure import Board, Cell, measure, paper_thresholds
+from paper.measure import Board, Cell, measure
 from paper.methods import METHODS
 from paper.report.tables import line
 from paper.truth import find
@@ -30,14 +29,6 @@ def test_levels_are_those_of_the_landmarks_for_exact_methods_too(level):
     wide = measure(Cell("digits", "exact_r", 8, level=level), queries=20)
     assert wide["bandwidth"] == pytest.approx(wide["thresholds"][level] ** 2, rel=1e-6)
     assert wide["m"] == 1700  # all columns of W
-
-
-def test_the_papers_thresholds():
-    rows = ROWS[:200]
-    thresholds = paper_thresholds(rows)
-    near = np.sort(squareform(pdist(rows)), axis=1)[:, 30].mean()
-    expected = {"sigma_30": near, "sigma_30 / 4": near / 4, "sigma_all": pdist(rows).mean()}
-    assert thresholds == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.fixture
