@@ -296,7 +296,7 @@ class Searcher(_Answering):
         coders = self.model.coders
         if isinstance(coders, CoderSet):
             return coders.search(self.index, rows, k, real=real, **options)
-        queries = self._queries(rows, uses_real(self.index, real))
+        queries = self._queries(rows, uses_real(real))
         return self.index.search(queries, k, **options)
 
     def check_reach(self, rows: NDArray[Any], refuse: bool, name: str) -> None:
