@@ -94,7 +94,7 @@ async def publish(url: str, streams: dict[str, list[bytes]]) -> None:
 def read(url: str, name: str, count: int) -> float:
     """Seconds to read a stream to its end."""
     start = time.perf_counter()
-    batches = list(NatsSource(url, name, format=name, columns=COLUMNS).read())
+    batches = list(NatsSource(f"{url}/{name}", format=name, columns=COLUMNS).read())
     seconds = time.perf_counter() - start
     assert sum(len(batch.ids) for batch in batches) == count
     return seconds

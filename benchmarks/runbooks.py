@@ -13,7 +13,7 @@ over all searches. `generate` writes the rows in the order of the runbook beside
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,15 +24,16 @@ import yaml
 from numpy.typing import NDArray
 
 import streambits as sb
-from streambits._arrays import as_choice, as_count, as_rows, to_numpy
+from streambits._arrays import as_choice, as_count, as_rows, squared_distances, to_numpy
 from streambits.errors import InputError
-from streambits.evaluation.truth import nearest_radii
+from streambits.evaluation.truth import EPS
 from streambits.features import centres
 
 MAX_DELETED = 0.9  # of a cluster, in a round of deletions
 CENTRES_ROWS = 100_000  # rows, of which centres are taken
 LIFETIMES = ((None, 1), (100, 3), (20, 15))  # of 350 steps: steps that rows stay, and how often
 BLOCK = 4096  # rows of which distances are computed at a time
+QUERIES = 100  # queries whose radii are found at a time
 K = 10
 
 
@@ -322,6 +323,56 @@ def true_radii(runbook: Runbook, rows: Any, queries: Any, k: int = K) -> NDArray
                 yield state[state >= 0]
 
     return nearest_radii(data, asked, as_count(k, "k"), live)
+
+
+def nearest_radii(
+    rows: NDArray[Any],
+    queries: NDArray[Any],
+    k: int,
+    subsets: Callable[[], Iterable[NDArray[np.intp]]],
+) -> NDArray[np.float64]:
+    """Find how far the k-th nearest of each query is, among each of several subsets of rows.
+
+    Squared distances (subsets, q), with room for rounding: a row within them is one of the k
+    nearest, or as near as the k-th; those in an empty subset are below 0. `subsets` returns an
+    iterable of places of rows, and is called once per block of queries.
+
+    >>> rows, asked = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0]])
+    >>> nearest_radii(rows, asked, 2, lambda: [np.array([0, 1]), np.array([0, 2])]).round(6)
+    array([[1.],
+           [9.]])
+    """
+    centre = rows.mean(axis=0, dtype=np.float64)
+    shifted, asked = rows - centre, queries - centre
+    largest = np.vecdot(shifted, shifted).max()
+    found = []
+    for start in range(0, len(asked), QUERIES):
+        some = asked[start : start + QUERIES]
+        squared = np.ascontiguousarray(squared_distances(some, shifted).T)  # subsets are its rows
+        rounding = EPS * (np.vecdot(some, some) + largest)
+        own = queries[start : start + QUERIES].astype(np.float64)
+        far = [_kth(rows, own, squared, places, k) for places in subsets()]
+        found.append(np.stack(far) + rounding)
+    return np.concatenate(found, axis=1)
+
+
+def _kth(
+    rows: NDArray[Any],
+    queries: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    places: NDArray[np.intp],
+    k: int,
+) -> NDArray[np.float64]:
+    """The squared distance of the k-th nearest place, or the last of fewer; of none, -infinity.
+
+    squared: (n, q) finds it; its distance is computed anew, from the rows as they are.
+    """
+    if not len(places):
+        return np.full(len(queries), -np.inf)
+    last = min(k, len(places)) - 1
+    found = places[np.argpartition(squared[places].T, last, axis=1)[:, last]]
+    offsets = rows[found] - queries
+    return np.asarray(np.vecdot(offsets, offsets))
 
 
 def play(

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paper.histograms import count_distances
+from paper.truth import Truth
 from streambits._arrays import blocks
 from streambits.epochs.coder_set import CoderSet
 from streambits.evaluation import ranking
-from streambits.evaluation.histograms import count_distances
-from streambits.evaluation.truth import Truth
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 from streambits.online import encode_online

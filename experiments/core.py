@@ -17,8 +17,9 @@ import numpy as np
 
 import streambits as sb
 from paper import datasets
-from streambits.evaluation import quality, truth
 from streambits.evaluation.bits import bits_changed
+from streambits.evaluation.ranking import hamming_counts, mean_average_precision
+from streambits.evaluation.truth import draw_queries, neighbours_within
 
 WANTED = {  # bits, and the MAP that is wanted at least
     "uniform": (64, 0.93),
@@ -37,11 +38,11 @@ def measure(
     """All figures for one data set and one seed."""
     bits, _ = WANTED[name]
     train, rows = datasets.stream(name, *datasets.SIZES[name], seed=seed)
-    threshold = sb.bandwidth.nearest(30).distance(train)
-    queries = truth.draw_queries(1000, len(rows), seed=seed)
+    queries = draw_queries(1000, len(rows), seed=seed)
+    near = neighbours_within(rows, queries, sb.bandwidth.nearest(30).distance(train))
 
     def score(codes: sb.Codes) -> float:
-        return quality.mean_average_precision(codes, rows, queries, threshold)
+        return mean_average_precision(hamming_counts(codes, codes[queries], near, queries))
 
     pieces = [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]
     end = score(build(train, bits, seed=seed).learn(rows).coder().encode(rows))

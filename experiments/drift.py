@@ -26,9 +26,10 @@ from experiments._drift import (
     streamed,
 )
 from paper import datasets, methods
+from paper.truth import Truth, find
 from streambits._arrays import blocks
-from streambits.evaluation import truth
 from streambits.evaluation.bits import bits_changed
+from streambits.evaluation.truth import draw_queries
 from streambits.features import nearest
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("drift.toml").read_text())
@@ -36,12 +37,12 @@ BITS, FROZEN = SETTINGS["bits"], SETTINGS["frozen"]
 Figures = Iterator[tuple[str, float]]
 
 
-def board(rows: Any, threshold: float, seed: int) -> truth.Truth:
-    places = truth.draw_queries(SETTINGS["queries"], len(rows), seed=seed)
-    return truth.find(rows, places, threshold)
+def board(rows: Any, threshold: float, seed: int) -> Truth:
+    places = draw_queries(SETTINGS["queries"], len(rows), seed=seed)
+    return find(rows, places, threshold)
 
 
-def by_codes(found: truth.Truth, codes: sb.Codes) -> float:
+def by_codes(found: Truth, codes: sb.Codes) -> float:
     return mean_precision(found, lambda some: codes[some].hamming(codes))
 
 
@@ -226,7 +227,7 @@ def across(name: str, seed: int) -> Figures:
         )
 
 
-def recall(index: sb.HammingIndex, coders: sb.CoderSet, rows: Any, found: truth.Truth) -> float:
+def recall(index: sb.HammingIndex, coders: sb.CoderSet, rows: Any, found: Truth) -> float:
     """Share of the true 10 nearest among the first 100 (the query itself left out)."""
     hits = coders.search(index, rows[found.queries], 101)
     shares = [

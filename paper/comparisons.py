@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from paper.contestants import CONTESTANTS, LEVELS
 from paper.measure import Cell
+from paper.radii import RECALLS
 from paper.summary import (
     Book,
     Figures,
@@ -23,7 +24,6 @@ from paper.summary import (
 )
 from paper.theory.runs import Proof
 from paper.verdicts import Comparison, Lead, at, compare, difference
-from streambits.evaluation.ranking import RECALLS
 
 RIVALS = ("mdsh", "lsh", "sh")
 EXACT = ("exact_d", "exact_r")

@@ -9,13 +9,15 @@ import numpy as np
 
 from paper import datasets, radii
 from paper.contestants import BANDWIDTHS, CONTESTANTS, LEVELS
+from paper.histograms import DistanceCounts, count_codes, count_distances
 from paper.methods import METHODS
 from paper.methods.scoring import Asymmetric, scorer
+from paper.truth import Truth, find
 from streambits._arrays import blocks, squared_distances
 from streambits.errors import InputError, StreambitsError
-from streambits.evaluation import ranking, truth
+from streambits.evaluation import ranking
 from streambits.evaluation.bits import bit_use
-from streambits.evaluation.histograms import DistanceCounts, count_codes, count_distances
+from streambits.evaluation.truth import draw_queries
 from streambits.features import all_pairs, nearest
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
@@ -61,7 +63,7 @@ class Board(NamedTuple):
 
     train: Any
     rows: Any
-    truth: truth.Truth
+    truth: Truth
 
 
 class Ranked(NamedTuple):
@@ -78,9 +80,9 @@ def board(stream: str, seed: int, order: str, queries: int = QUERIES) -> Board:
     """A stream with its truth at the three levels; kept for the next cell."""
     name, landmarks, length = STREAMS[stream]
     train, rows = datasets.stream(name, landmarks, length, seed=seed, order=order)
-    places = truth.draw_queries(queries, len(rows), seed=seed)
+    places = draw_queries(queries, len(rows), seed=seed)
     thresholds = paper_thresholds(train)
-    found = truth.find(rows, places, [thresholds[level] for level in LEVELS])
+    found = find(rows, places, [thresholds[level] for level in LEVELS])
     return Board(train, rows, found)
 
 
@@ -219,7 +221,7 @@ def _figures(ranked: Ranked) -> dict[str, Any]:
         for first in FIRST
     }
     for level, true in zip(LEVELS, counts.true, strict=True):
-        curve = ranking.mean(ranking.precisions_at(counts.rows, true))
+        curve = ranking.mean(radii.precisions_at(counts.rows, true))
         figures.setdefault("curve", {})[level] = curve.tolist()
         if ranked.own is counts:
             continue  # levels of real distances are no radii

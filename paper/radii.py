@@ -1,12 +1,14 @@
-"""Precision and recall of all rows within a Hamming radius, from a tally."""
+"""Precision and recall within Hamming radii, and along a ranking, from a tally."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.evaluation.histograms import Counts
-from streambits.evaluation.ranking import mean
+from streambits.evaluation.ranking import Counts, mean
+
+RECALLS = tuple(np.linspace(0.05, 1, 20).round(2).tolist())
 
 
 class Radii(NamedTuple):
@@ -83,5 +85,38 @@ def at_matched_radius(count: Counts, true: Counts) -> Found:
     return at_radii(count, true).at(matched_radius(count, true))
 
 
-def _ratio(part: NDArray[np.integer], whole: NDArray[np.integer]) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+def precisions_at(
+    count: Counts, true: Counts, recalls: Sequence[float] = RECALLS
+) -> NDArray[np.float64]:
+    """The precision where each recall is reached: the precision-recall curve.
+
+    Parameters
+    ----------
+    count, true : ndarray of int of shape (q, levels)
+        Rows and true rows at each distance.
+    recalls : sequence of float
+        Above 0, at most 1. Every ranking of all rows reaches them all.
+
+    Returns
+    -------
+    ndarray of shape (q, recalls)
+        NaN where nothing is true. Inside a group of ties true and other rows come in proportion.
+    """
+    total = true.sum(axis=1)
+    places, found = np.cumsum(count, axis=1), np.cumsum(true, axis=1)
+    here = np.arange(len(count))
+    curve = np.empty((len(count), len(recalls)))
+    for column, recall in enumerate(recalls):
+        wanted = recall * total
+        group = np.argmax(found >= wanted[:, None] - 1e-9, axis=1)
+        missing = wanted - (found[here, group] - true[here, group])
+        share = missing / np.maximum(true[here, group], 1)
+        returned = places[here, group] - (1 - share) * count[here, group]
+        curve[:, column] = _ratio(wanted, np.where(total > 0, returned, 0))
+    return curve
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """part / whole, NaN where the whole is 0."""
+    present = whole > 0
+    return np.where(present, part / np.where(present, whole, 1), np.nan)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 import streambits as sb
 
+pytest.register_assert_rewrite("conformance")
 pytest_plugins = ["servers.kafka", "servers.nats", "servers.postgres", "servers.sail"]
 settings.register_profile(
     "default",

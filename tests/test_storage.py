@@ -2,6 +2,8 @@ import json
 import os
 import stat
 import subprocess
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +30,7 @@ def rewritten(path, change):
     start = 8 + int.from_bytes(content[:8], "little")
     manifest = json.loads(json.loads(content[8:start])["__metadata__"]["streambits"])
     arrays = manifest["arrays"]
-    manifest = change(manifest) or manifest
+    manifest = change(manifest)
     path.write_bytes(storage._head(json.dumps(manifest), arrays) + content[start:])
 
 
@@ -50,17 +52,12 @@ def test_a_loaded_learner_goes_on_as_if_never_stopped(
     sb.save(learner, path)
     again = sb.load(path)
     assert fingerprint(again) == fingerprint(learner)
+    assert again.nbytes == learner.nbytes
     for each in (learner, again):
         each.learn(rows[count:4500]).coder()
         each.learn(rows[4500:])
     assert fingerprint(again) == fingerprint(learner)
     assert again.coder().encode(rows) == learner.coder().encode(rows)
-
-
-def test_a_loaded_learner_holds_no_more_than_the_one_saved(method, build, train, path):
-    learner = build(method, train)
-    sb.save(learner, path)
-    assert sb.load(path).nbytes == learner.nbytes
 
 
 def test_a_learner_is_steady_and_keeps_its_epoch_across_a_file(train, rows, path, fingerprint):
@@ -73,13 +70,6 @@ def test_a_learner_is_steady_and_keeps_its_epoch_across_a_file(train, rows, path
     assert fingerprint(again.learn(rows).coder()) == fingerprint(learner.learn(rows).coder())
 
 
-def test_merging_loaded_shards_is_merging_them(train, rows, path, fingerprint):
-    left, right = sb.ssbc(train, 8).learn(rows[:3000]), sb.ssbc(train, 8).learn(rows[3000:])
-    sb.save(right, path)
-    expected = fingerprint(sb.ssbc(train, 8).learn(rows[:3000]).merge(right))
-    assert fingerprint(left.merge(sb.load(path))) == expected
-
-
 def test_a_loaded_coder_gives_the_same_codes(*, method, build, train, rows, path, digest):
     coder = build(method, train).learn(rows).coder()
     sb.save(coder, path)
@@ -88,16 +78,11 @@ def test_a_loaded_coder_gives_the_same_codes(*, method, build, train, rows, path
     assert digest(again.encode(rows)) == digest(coder.encode(rows))
 
 
-def test_a_path_may_be_text(train, path):
-    sb.save(sb.ssbc(train, 8), str(path))
-    assert sb.load(str(path)).bits == 8
-
-
 def test_saving_twice_gives_the_same_bytes_and_one_file(train, rows, path, tmp_path):
     learner = sb.ssbc(train, 8).learn(rows)
     sb.save(learner, path)
     first = path.read_bytes()
-    sb.save(learner, path)
+    sb.save(learner, str(path))
     assert path.read_bytes() == first
     assert list(tmp_path.iterdir()) == [path]
 
@@ -116,94 +101,57 @@ def test_a_file_cut_off_anywhere_is_an_error_that_says_so(train, path):
     lengths |= set(range(0, len(whole), len(whole) // 40))
     for length in sorted(lengths):
         path.write_bytes(whole[:length])
-        with pytest.raises(StorageError, match=f"{path.name} is cut off.*save the model again"):
+        with pytest.raises(StorageError, match=f"{path.name} is truncated.*save the model again"):
             sb.load(path)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_garbage_is_an_error(path, seed):
-    path.write_bytes(np.random.default_rng(seed).bytes(1000))
-    with pytest.raises(StorageError, match="not a streambits file"):
-        sb.load(path)
-
-
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
-def test_a_safetensors_file_of_something_else_is_an_error(path, metadata):
-    path.write_bytes(safetensors.numpy.save({"weight": np.eye(3)}, metadata))
-    with pytest.raises(StorageError, match="not of streambits"):
-        sb.load(path)
-
-
-def newer(manifest):
-    manifest["format"] = storage.FORMAT + 1
-
-
-def older(manifest):
-    manifest["format"] = storage.FORMAT - 1
-
-
-def unknown_kind(manifest):
-    manifest["model"]["kind"] = "Oracle"
-
-
-def unknown_part(manifest):
-    manifest["model"]["state"]["dict"]["sketch"]["kind"] = "Oracle"
-
-
-def lacks_a_value(manifest):
-    del manifest["model"]["state"]["dict"]["bits"]
-
-
-def lacks_an_array(manifest):
-    manifest["model"]["state"]["dict"]["waiting"]["array"] = "nowhere"
-
-
-def lacks_the_model(manifest):
-    del manifest["model"]
-
-
-def no_number(manifest):
-    manifest["format"] = "one"
-
-
-def no_model(manifest):
-    manifest["model"] = 5
-
-
-def only_a_part(manifest):
-    manifest["model"] = manifest["model"]["state"]["dict"]["features"]
-
-
-def no_manifest(_):
-    return ["streambits"]
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("content", "message"),
     [
-        (newer, f"format {storage.FORMAT + 1}.*reads {storage.FORMAT}: upgrade streambits"),
-        (older, f"format {storage.FORMAT - 1}.*reads {storage.FORMAT}; learn it again"),
-        (unknown_kind, "Oracle.*register"),
-        (unknown_part, "Oracle.*register"),
-        (lacks_a_value, "intact, but not what.*bits.*save the model again"),
-        (lacks_an_array, "nowhere"),
-        (lacks_the_model, "damaged.*save the model again"),
-        (no_number, "damaged"),
-        (no_model, "model.safetensors"),
-        (only_a_part, "model.safetensors"),
-        (no_manifest, "not a streambits file"),
+        (np.random.default_rng(0).bytes(1000), "not a streambits file"),
+        (safetensors.numpy.save({"weight": np.eye(3)}), "not of streambits"),
+        (safetensors.numpy.save({"weight": np.eye(3)}, {"format": "pt"}), "not of streambits"),
+        (safetensors.numpy.save({"a": np.eye(2)}, {"streambits": "{"}), "damaged"),
     ],
 )
-def test_a_manifest_that_does_not_hold_is_an_error(train, path, change, message):
+def test_a_file_of_something_else_is_an_error(path, content, message):
+    path.write_bytes(content)
+    for load in (lambda: sb.load(path), lambda: sb.from_bytes(content)):
+        with pytest.raises(StorageError, match=message):
+            load()
+
+
+PART = ("model", "state", "dict")
+CHANGES = [  # where in the manifest, what is put there (None: it is taken out), and the complaint
+    (("format",), storage.FORMAT + 1, f"{storage.FORMAT + 1}.*reads {storage.FORMAT}: upgrade"),
+    (("format",), storage.FORMAT - 1, f"{storage.FORMAT - 1}.*reads {storage.FORMAT}; learn it"),
+    (("format",), "one", "damaged"),
+    (("model", "kind"), "Oracle", "Oracle.*register"),
+    ((*PART, "sketch", "kind"), "Oracle", "Oracle.*register"),
+    ((*PART, "bits"), None, "intact, but not what.*bits.*save the model again"),
+    ((*PART, "waiting", "array"), "nowhere", "nowhere"),
+    (("model",), None, "damaged.*save the model again"),
+    (("model",), 5, "model.safetensors"),
+    (("model",), (*PART, "features"), "model.safetensors"),  # only a part
+    ((), ["streambits"], "not a streambits file"),
+]
+
+
+@pytest.mark.parametrize(("where", "value", "message"), CHANGES)
+def test_a_manifest_that_does_not_hold_is_an_error(*, train, path, where, value, message):
+    def change(manifest):
+        if not where:
+            return value
+        *outer, last = where
+        place = reduce(getitem, outer, manifest)
+        place[last] = reduce(getitem, value, manifest) if isinstance(value, tuple) else value
+        if value is None:
+            del place[last]
+        return manifest
+
     sb.save(sb.ssbc(train, 8), path)
     rewritten(path, change)
     with pytest.raises(StorageError, match=message):
-        sb.load(path)
-
-
-def test_metadata_that_is_no_json_is_an_error(path):
-    path.write_bytes(safetensors.numpy.save({"a": np.eye(2)}, {"streambits": "{"}))
-    with pytest.raises(StorageError, match="damaged"):
         sb.load(path)
 
 
@@ -236,6 +184,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
     def fail(*_):
         raise OSError("the disk is full")
 
+    learner = sb.ssbc(train, 9).learn(rows)
     if broken == "write":
         opened = open
 
@@ -257,7 +206,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
     else:
         monkeypatch.setattr(Path if broken == "replace" else os, broken, fail)
     with pytest.raises(StorageError, match="disk is full"):
-        sb.save(sb.ssbc(train, 9).learn(rows), path)
+        sb.save(learner, path)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -445,13 +394,7 @@ def test_bytes_that_are_damaged_are_refused(learner):
         with pytest.raises(StorageError, match="a shard"):
             sb.from_bytes(broken, name="a shard")
     for size in (0, 7, 100, len(data) - 1):
-        with pytest.raises(StorageError, match="the bytes"):
+        with pytest.raises(StorageError, match="the data"):
             sb.from_bytes(data[:size])
     with pytest.raises(InputError, match="not dict"):
         sb.to_bytes({})
-
-
-def test_what_a_file_of_something_else_holds_is_no_model(path):
-    path.write_bytes(safetensors.numpy.save({"x": np.ones(3)}))
-    with pytest.raises(StorageError, match="not of streambits"):
-        sb.from_bytes(path.read_bytes())

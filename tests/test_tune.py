@@ -32,13 +32,6 @@ def test_what_it_chooses_has_the_best_score_of_the_finalists_or_is_the_default()
     assert "best: " in str(tuned)
 
 
-def test_the_choice_comes_ready_to_learn_and_is_the_same_each_time():
-    first, again = (tune(CURVED, 12, n_landmarks=50, seconds=1e-6, seed=3) for _ in range(2))
-    left, right = (t.learner().learn(CURVED).coder().encode(CURVED) for t in (first, again))
-    assert left == right
-    assert left.bits == 12
-
-
 def test_a_linear_method_wins_where_bandwidths_are_hopeless():
     """Few landmarks in many equal directions carry little; the rows themselves carry all."""
     tuned = tune(ROUND, 12, target="map", n_landmarks=12, seconds=5)
@@ -47,9 +40,12 @@ def test_a_linear_method_wins_where_bandwidths_are_hopeless():
     assert tuned.settings.method == "linear"
 
 
-def test_the_default_is_tried_even_without_time():
-    tuned = tune(CURVED, 8, n_landmarks=50, seconds=1e-9)
-    assert [trial.settings for trial in tuned.trials] == [tuned.settings] == [usual(8, 50)]
+def test_without_time_the_default_is_tried_and_is_ready_to_learn():
+    first, again = (tune(CURVED, 12, n_landmarks=50, seconds=1e-9, seed=3) for _ in range(2))
+    assert [trial.settings for trial in first.trials] == [first.settings] == [usual(12, 50, 3)]
+    left, right = (t.learner().learn(CURVED).coder().encode(CURVED) for t in (first, again))
+    assert left == right
+    assert (left.bits, left.refine, first.candidates) == (12, 0, None)
 
 
 def test_no_trial_begins_that_would_end_after_the_time(monkeypatch):
@@ -175,9 +171,3 @@ def test_codes_without_sign_bits_are_chosen_where_a_scan_is_allowed():
     assert tuned.candidates == "all"
     coder = tuned.learner().coder()  # before it has learned a row
     assert (coder.bits, coder.refine) == (0, 6)
-
-
-def test_codes_of_bits_alone_have_no_candidates():
-    tuned = tune(CURVED, 8, n_landmarks=50, seconds=1e-9)
-    assert tuned.candidates is None
-    assert tuned.learner().coder().refine == 0

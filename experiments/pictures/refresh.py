@@ -9,7 +9,7 @@ import streambits as sb
 from experiments._drift import mean_precision
 from experiments.pictures.svg import Axes, Picture, Point
 from paper import datasets
-from streambits.evaluation import truth
+from paper.truth import find
 from streambits.evaluation.bits import bits_changed
 from streambits.features import nearest
 
@@ -30,7 +30,7 @@ def follow(landmarks: NDArray[np.float32], rows: NDArray[np.float32]) -> Refresh
     """Learn a stream online; the last rows are held out and judge each coder."""
     stream, held = rows[:-HELD], rows[-HELD:]
     threshold = nearest(30).distance(landmarks)
-    known = truth.find(held, np.arange(ASKED), threshold)
+    known = find(held, np.arange(ASKED), threshold)
     learner = sb.ssbc(landmarks, BITS, epochs="never", seed=SEED)
     seen = Refreshed([], [])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paper.contestants import CONTESTANTS, LEVELS
+from paper.radii import RECALLS
 from paper.summary import (
     Book,
     Estimate,
@@ -23,7 +24,6 @@ from paper.summary import (
 )
 from streambits._files import check_writable, replacing
 from streambits.errors import MissingExtraError
-from streambits.evaluation.ranking import RECALLS
 
 DPI = 160
 Dash = str | tuple[int, tuple[float, ...]]

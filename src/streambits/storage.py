@@ -18,7 +18,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -140,7 +140,8 @@ def save(model: Any, path: str | Path, *, private: bool = False) -> None:
     is hashed once and written once; memory is that of `model.state()`, a copy of a learner, but not
     of an index.
     """
-    with _pieces(model) as pieces, replacing(Path(path), private=private) as file:
+    pieces = _pieces(model)
+    with replacing(Path(path), private=private) as file:
         for piece in pieces:
             file.write(piece)
 
@@ -178,11 +179,10 @@ def to_bytes(model: Any) -> bytes:
     >>> learner.seen
     500
     """
-    with _pieces(model) as pieces:
-        return b"".join(pieces)
+    return b"".join(_pieces(model))
 
 
-def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes") -> Any:
+def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the data") -> Any:
     """Return the model that `to_bytes` was given, or that a file holds.
 
     Parameters
@@ -207,7 +207,7 @@ def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes")
     >>> from_bytes(b"rubbish")
     Traceback (most recent call last):
     ...
-    streambits.errors.StorageError: the bytes is cut off or not a streambits file: save the ...
+    streambits.errors.StorageError: the data is truncated or not a streambits file: save ...
     """
     path, file = Path(name), io.BytesIO(data)
     head = _read_head(file, path)
@@ -219,18 +219,16 @@ def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes")
     return model
 
 
-@contextmanager
-def _pieces(model: Any) -> Iterator[Iterator[bytes | memoryview]]:
-    """The contents of a file, the head first; inside, arrays that a model shares stay as is."""
+def _pieces(model: Any) -> Iterator[bytes | memoryview]:
+    """The contents of a file, the head first."""
     if not isinstance(model, tuple(MODELS)):
         raise InputError(f"only learners, coders and indexes are saved, not {type(model).__name__}")
-    with _held(model):
-        arrays: dict[str, NDArray[Any]] = {}
-        described = _describe(model, "model", arrays)
-        ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
-        entries = {name: _entry(name, array) for name, array in ordered.items()}
-        manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
-        yield chain([_head(manifest, entries)], map(_bytes, ordered.values()))
+    arrays: dict[str, NDArray[Any]] = {}
+    described = _describe(model, "model", arrays)
+    ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    entries = {name: _entry(name, array) for name, array in ordered.items()}
+    manifest = json.dumps({"format": FORMAT, "model": described, "arrays": entries})
+    return chain([_head(manifest, entries)], map(_bytes, ordered.values()))
 
 
 def load(path: str | Path) -> Any:
@@ -307,11 +305,6 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         raise StorageError(f"{path} does not exist") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _held(model: Any) -> AbstractContextManager[Any]:
-    """Hold the arrays that a model shares with its state as they are."""
-    return model.pinned() if isinstance(model, HammingIndex) else nullcontext()
 
 
 def _describe(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -396,7 +389,7 @@ def _read_head(file: BinaryIO, path: Path) -> _Head:
     length = file.read(8)
     start = 8 + int.from_bytes(length, "little")
     if not 8 < start <= size:
-        raise StorageError(f"{path} is cut off or not a streambits file: save the model again")
+        raise StorageError(f"{path} is truncated or not a streambits file: save the model again")
     text = file.read(start - 8)
     with _foreign(path):
         manifest, digest = _metadata(json.loads(text), path)
@@ -407,7 +400,7 @@ def _read_head(file: BinaryIO, path: Path) -> _Head:
     if not (intact and _head(manifest, entries) == length + text):
         raise _damaged(path, "its manifest")
     if start + sum(map(_size, entries.values())) != size:
-        raise StorageError(f"{path} is cut off or too long ({size} bytes): save the model again")
+        raise StorageError(f"{path} is truncated or too long ({size} bytes): save the model again")
     return _Head(model, entries, digest[:16], start)
 
 
@@ -515,11 +508,8 @@ def _build(described: Any, array: Callable[[str], Any], path: Path) -> Any:
     if "dict" in described:
         return {name: _build(value, array, path) for name, value in described["dict"].items()}
     kind = described["kind"]
-    if kind == "Tables":
-        raise StorageError(
-            f"{path} holds search tables, which this version of streambits does not read: index "
-            f"the codes again, or encode the rows again"
-        )
+    if kind == "Tables":  # by which 0.2.0 searched; codes are scanned now
+        return None
     if kind not in KINDS:
         raise StorageError(
             f"{path} holds a {kind}, which streambits does not have: pass that class to "

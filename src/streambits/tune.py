@@ -5,21 +5,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streambits._arrays import Array, as_choice, as_count, as_number, as_rows, as_seed, to_numpy
 from streambits.errors import InputError, RankError
+from streambits.evaluation.held_out import Score, score_answers, score_ranking
 from streambits.features import centres, nearest
 from streambits.methods.method import BITS
 from streambits.methods.settings import LANDMARKS_BY, Settings
 from streambits.model.codes import as_bits
 from streambits.model.learner import Learner
 from streambits.model.quantiser import MOST_BYTES
-
-if TYPE_CHECKING:
-    from streambits.evaluation.held_out import Score
 
 TARGETS = ("map", "recall")
 FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -28,7 +26,7 @@ ROUNDINGS = (  # signs do not change with the whitening where nothing is rotated
     *((whitening, "itq") for whitening in (0.75, 0.25, 1.0, 0.0, 0.5)),
     (0.5, "random"),
 )
-LEAST, FINALISTS, MUST, ORDERS = 200, 6, 2, 3
+MIN_SAMPLE_ROWS, FINALISTS, MUST, ORDERS = 200, 6, 2, 3
 ROUND = 0.6  # share of the time in which all are tried once
 MARGIN = 0.002  # how much better than the default others must be
 ANSWERS, CANDIDATES = 10, 300  # of a search of refined codes
@@ -50,6 +48,10 @@ class Trial(NamedTuple):
     seconds: float
     finalist: bool = False
     recalls: tuple[float, ...] = ()
+
+
+Measure = Callable[[Array, int], Score]  # of held-out rows, by a seed
+Offers = Callable[[Mapping[Settings, Trial]], Iterator[Settings]]
 
 
 @dataclass(frozen=True)
@@ -195,18 +197,19 @@ def tune(
     length, target = _wanted(bits, bytes, target)
     most = as_count(candidates, "candidates", least=ANSWERS)
     rows = to_numpy(as_rows(sample, name="sample"))
-    if len(rows) < LEAST:
-        raise InputError(f"sample has {len(rows)} rows; tuning needs at least {LEAST}")
+    if len(rows) < MIN_SAMPLE_ROWS:
+        raise InputError(f"sample has {len(rows)} rows; tuning needs at least {MIN_SAMPLE_ROWS}")
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
     count = min(as_count(n_landmarks, "n_landmarks", least=2), len(rows) // 2)
     if bytes is None:
         default = _affordable(usual(length, count, seed), rows, speed=speed, memory=memory)
         near = nearest(30).distance(rows[: default.n_landmarks]) if threshold is None else threshold
-        measure, offers = _by_ranking(target, near), lambda _: choices(default)
+        measure: Measure = partial(score_ranking, target, near)
+        offers: Offers = partial(choices, default)
     else:
         half = _split(usual(8, count, seed), length // 2, length, rows.shape[1])
         default = _affordable(half, rows, speed=speed, memory=memory)
-        measure = _by_answers(most)
+        measure = partial(score_answers, [most * share for share in LADDER])
         offers = partial(splits, default, length, rows.shape[1], scan=scan)
     judges = (
         _Judge(halves, measure, seed=seed + number)
@@ -297,7 +300,7 @@ class _Judge:
     def __init__(
         self,
         halves: tuple[Array, Array],
-        measure: "Callable[[Array, int], Score]",
+        measure: Measure,
         *,
         seed: int,
     ) -> None:
@@ -321,28 +324,6 @@ class _Judge:
         return Trial(settings, found[-1], time.perf_counter() - start, recalls=found)
 
 
-def _by_ranking(target: str, radius: float) -> "Callable[[Array, int], Score]":
-    """Score the ranking of all rows; `import streambits` loads no evaluation."""
-
-    def measure(held: Array, seed: int) -> "Score":
-        from streambits.evaluation.held_out import score_ranking  # noqa: PLC0415 - as above
-
-        return score_ranking(held, target, radius, seed)
-
-    return measure
-
-
-def _by_answers(most: int) -> "Callable[[Array, int], Score]":
-    """Score the first answers, with up to `most` candidates."""
-
-    def measure(held: Array, _: int) -> "Score":
-        from streambits.evaluation.held_out import score_answers  # noqa: PLC0415 - as above
-
-        return score_answers(held, [most * share for share in LADDER])
-
-    return measure
-
-
 def _halves(rows: Array, seed: int) -> Iterator[tuple[Array, Array]]:
     """Two halves of the rows and the same exchanged, for as many random orders as there are."""
     middle = len(rows) // 2
@@ -352,7 +333,9 @@ def _halves(rows: Array, seed: int) -> Iterator[tuple[Array, Array]]:
         yield mixed[middle:], mixed[:middle]
 
 
-def choices(default: Settings) -> Iterator[Settings]:
+def choices(
+    default: Settings, _tried: Mapping[Settings, Trial] | None = None
+) -> Iterator[Settings]:
     """All that is tried, the likeliest first: features and bandwidth, then roundings."""
     yield default
     linear = _linear(default)
@@ -448,7 +431,7 @@ def _best(tried: Mapping[Settings, Trial], method: str) -> Trial:
 
 def _search(
     default: Settings,
-    offers: Callable[[Mapping[Settings, Trial]], Iterator[Settings]],
+    offers: Offers,
     judges: Iterator[_Judge],
     clock: _Clock,
 ) -> list[Trial]:

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from benchmarks import runbooks
 from benchmarks.runbooks import (
@@ -15,6 +16,7 @@ from benchmarks.runbooks import (
     clustered,
     expiry,
     generate,
+    nearest_radii,
     play,
     read,
     sliding_window,
@@ -126,3 +128,17 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["runbooks", *words.split()])
         runbooks.main()
     assert '"mean": 1.0' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_radii_are_those_of_the_kth_nearest_of_each_subset(offset):
+    rng = np.random.default_rng(0)
+    rows, queries = rng.random((300, 4)) + offset, rng.random((150, 4)) + offset
+    subsets = [np.arange(300), np.arange(0, 300, 7), np.array([4, 9]), np.array([], int)]
+    found = nearest_radii(rows, queries, 5, lambda: subsets)
+    far = np.sort(cdist(queries, rows) ** 2, axis=1)
+    np.testing.assert_allclose(found[0], far[:, 4], rtol=1e-9)
+    assert (found[0] >= far[:, 4]).all()
+    pairs = cdist(queries, rows[subsets[2]]) ** 2
+    np.testing.assert_allclose(found[2], pairs.max(axis=1), rtol=1e-9)
+    assert (found[3] < 0).all()

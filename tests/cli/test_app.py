@@ -15,20 +15,6 @@ SCRIPT = Path(sys.executable).with_name("streambits")
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """The entry point with these arguments: (exit code, stdout, stderr)."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["streambits", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        code = stopped.value.code
-        return (0 if code is None else code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
 def failing(monkeypatch):
     """A verb 'fail' that raises what it is given."""
 
@@ -45,63 +31,51 @@ def failing(monkeypatch):
     return install
 
 
-def test_version(call):
-    assert call("--version") == (0, f"streambits {streambits.__version__}\n", "")
-
-
-@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "extra"]])
-def test_wrong_use_is_exit_2(call, arguments):
-    code, out, err = call(*arguments)
-    assert (code, out) == (2, "")
-    assert "Usage" in err
-
-
-@pytest.mark.parametrize(
-    "error", [InputError("rows is empty:\n  skip it"), MissingExtraError("matplotlib", "plots")]
-)
-def test_an_error_of_ours_is_one_line_on_stderr_and_exit_1(call, failing, error):
-    failing(error)
-    code, out, err = call("fail")
-    assert (code, out) == (1, "")
-    assert err == "streambits: " + " ".join(str(error).split()) + "\n"
-
-
-def test_an_interrupt_is_exit_130(call, failing):
-    failing(KeyboardInterrupt())
-    code, out, err = call("fail")
-    assert (code, out) == (130, "")
-    assert "Traceback" not in err
-
-
 def test_the_installed_command():
     done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"streambits {streambits.__version__}\n"
 
 
-def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(call, failing, monkeypatch):
-    failing(ZeroDivisionError("two\nlines"))
-    code, out, err = call("fail")
-    assert (code, out) == (70, "")
-    [line] = err.splitlines()
-    assert line.startswith("streambits: this is a fault of streambits, please report it: ZeroDiv")
-    assert "STREAMBITS_DEBUG=1" in line
-    monkeypatch.setenv("STREAMBITS_DEBUG", "1")
-    code, _, err = call("fail")
-    assert code == 70
-    assert "Traceback" in err
+@pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "extra"]])
+def test_wrong_use_is_exit_2(misused, arguments):
+    assert "Usage" in misused(*arguments)
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
+        (InputError("rows is empty:\n  skip it"), "rows is empty: skip it"),
+        (MissingExtraError("matplotlib", "plot"), str(MissingExtraError("matplotlib", "plot"))),
         (OSError(28, "No space left on device"), "standard output: No space left on device"),
         (PermissionError(13, "Permission denied", "a/b"), "a/b: Permission denied"),
         (MemoryError("4 TiB"), "there is not enough memory (4 TiB)"),
     ],
 )
-def test_what_the_system_refuses_is_one_line(call, failing, error, told):
+def test_what_goes_wrong_is_one_line_on_stderr_and_exit_1(command, failing, error, told):
     failing(error)
-    assert call("fail") == (1, "", f"streambits: {told}\n")
+    assert command("fail") == (1, "", f"streambits: {told}\n")
+
+
+def test_an_interrupt_is_exit_130(command, failing):
+    failing(KeyboardInterrupt())
+    done = command("fail")
+    assert (done.code, done.out) == (130, "")
+    assert "Traceback" not in done.err
+
+
+def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(
+    command, failing, monkeypatch
+):
+    failing(ZeroDivisionError("two\nlines"))
+    code, out, err = command("fail")
+    assert (code, out) == (70, "")
+    [line] = err.splitlines()
+    assert line.startswith("streambits: this is a fault of streambits, please report it: ZeroDiv")
+    assert "STREAMBITS_DEBUG=1" in line
+    monkeypatch.setenv("STREAMBITS_DEBUG", "1")
+    done = command("fail")
+    assert done.code == 70
+    assert "Traceback" in done.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -124,18 +98,10 @@ def test_a_password_that_was_typed_leaves_the_list_of_processes(tmp_path, form):
     """While the command still runs: it waits for a server that is not there."""
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((500, 4)))
     url = "postgresql://me:hunter2secret@127.0.0.1:1/codes"
-    command = [sys.executable, "-c", "from streambits.cli.app import main; main()", "online"]
-    command += [
-        str(tmp_path / "rows.npy"),
-        "--bits",
-        "4",
-        "--set",
-        "n_landmarks=20",
-        "--set",
-        "retry_seconds=60",
-    ]
-    command += [*form.format(url).split(), "--out", str(tmp_path / "job")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    words = f"online {tmp_path}/rows.npy --bits 4 --set n_landmarks=20 --set retry_seconds=60"
+    words += f" {form.format(url)} --out {tmp_path}/job"
+    words = [sys.executable, "-c", "from streambits.cli.app import main; main()", *words.split()]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             end = time.monotonic() + 60
             listed = Path(f"/proc/{process.pid}/cmdline")

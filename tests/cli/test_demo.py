@@ -30,7 +30,3 @@ def test_one_object_and_a_table_of_the_same(command, monkeypatch):
 @pytest.mark.parametrize("word", ["seed=-1", "seed=many", "rows=10"])
 def test_wrong_settings(misused, word):
     assert word in misused("demo", "--set", word)
-
-
-def test_the_plot_of_earlier_versions(misused):
-    assert "python -m paper draws plots" in misused("demo", "--out", "plot.svg")

@@ -26,16 +26,12 @@ def as_csv(rows):
     return "".join(",".join(map(str, row)) + "\n" for row in rows.tolist()).encode()
 
 
-def hexadecimal(codes):
-    return [code.tobytes().hex() for code in codes.packed]
-
-
 def test_a_filter(command, model, rows, tmp_path):
     done = command("encode", tmp_path / "model.safetensors", "-", stdin=as_csv(rows[:50]))
     assert done.code == 0, done.err
     assert done.lines == [
-        {"id": i, "code": code, "epoch": 0}
-        for i, code in enumerate(hexadecimal(model.coder().encode(rows[:50])))
+        {"id": i, "code": code.tobytes().hex(), "epoch": 0}
+        for i, code in enumerate(model.coder().encode(rows[:50]).packed)
     ]
     assert "standard output: 50 rows, epoch 0" in done.err
 
@@ -46,26 +42,6 @@ def test_someone_who_stops_listening(model, rows, tmp_path):
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr.splitlines()[-1] == "streambits: standard output: Broken pipe"
-
-
-def test_queries_are_encoded_for_every_epoch_of_a_job(command, job, rows):
-    asked = ("encode", job, job.parent / "queries.npy", "--every-epoch")
-    coders = sb.load(job / "coders.safetensors")
-    codes = {epoch: coders[epoch].encode(rows[:3]) for epoch in coders}
-    assert len(codes) == 2
-    assert command(*asked).lines == [
-        {"id": i, "code": code, "epoch": epoch}
-        for epoch, some in codes.items()
-        for i, code in enumerate(hexadecimal(some))
-    ]
-    done = command(*asked, "--bit-strings")
-    assert "standard output: 3 rows" in done.err
-    assert [(line["epoch"], line["id"], line["bits"]) for line in done.lines] == [
-        (epoch, i, "".join(map(str, bits)))
-        for epoch, some in codes.items()
-        for i, bits in enumerate(some.unpack().astype(int).tolist())
-    ]
-    assert "code" not in done.lines[0]  # which readers take for hexadecimal
 
 
 def test_bad_rows(command, fails, model, rows, tmp_path):
@@ -86,16 +62,7 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--to", "x.jsonl"],
-        ["--json"],
-        ["--keep", "text"],
-        ["--rejects", "x"],
-        ["--skip-bad"],
-        ["--bit-strings", "--out", "x"],
-        ["--every-epoch", "--out", "x"],
-        ["--every-epoch", "--set", "device=cpu"],
-    ],
+    [["--to", "x.jsonl"], ["--json"], ["--keep", "text"], ["--rejects", "x"], ["--skip-bad"]],
 )
 def test_wrong_use(command, model, tmp_path, arguments):
     done = command("encode", tmp_path / "model.safetensors", "-", *arguments)

@@ -45,19 +45,8 @@ def test_an_index_and_codes(command, job, tmp_path, kind):
 def test_a_job_from_its_beginning_to_its_end(command, rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("rows.npy", rows)
-    options = (
-        "--bits",
-        16,
-        "--out",
-        "job",
-        "--set",
-        "n_landmarks=60",
-        "--set",
-        "refresh=500",
-        "--set",
-        "quiet=true",
-    )
-    assert command("online", "rows.npy", *options).code == 0
+    options = "--bits 16 --out job --set n_landmarks=60 --set refresh=500"
+    assert command("online", "rows.npy", *options.split()).code == 0
     got = command("inspect", "job", "--json").json
     assert (got["kind"], got["running"], got["finished"]) == ("job", False, True)
     assert (got["progress"]["rows"], got["progress"]["rejects"]) == (5000, 0)

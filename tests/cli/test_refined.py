@@ -7,18 +7,7 @@ import pytest
 
 import streambits as sb
 
-LEARN = [
-    "--bits",
-    16,
-    "--set",
-    "n_landmarks=60",
-    "--refine",
-    4,
-    "--set",
-    "certified=true",
-    "--set",
-    "quiet=true",
-]
+LEARN = "--bits 16 --set n_landmarks=60 --refine 4 --set certified=true --set quiet=true"
 SETTINGS = sb.Settings(16, n_landmarks=60, refine=4, certified=True)
 
 
@@ -51,7 +40,7 @@ def held(index):
 @pytest.mark.parametrize("target", [None, "codes.jsonl", "codes.npy", "codes.index"])
 def test_a_job_writes_what_the_library_encodes(command, folder, tmp_path, rows, target):
     to = [] if target is None else ["--to", tmp_path / target]
-    done = command("online", folder / "rows.npy", *LEARN, *to, "--out", tmp_path / "job")
+    done = command("online", folder / "rows.npy", *LEARN.split(), *to, "--out", tmp_path / "job")
     assert done.code == 0, done.err
     where = tmp_path / (target or "job")
     bits = {"bits": 16} if target == "codes.jsonl" else {}
@@ -60,7 +49,7 @@ def test_a_job_writes_what_the_library_encodes(command, folder, tmp_path, rows, 
 
 def test_a_search_ranks_by_decoded_rows_and_proves(command, folder, tmp_path, rows):
     job = tmp_path / "job"
-    assert command("online", folder / "rows.npy", *LEARN, "--out", job).code == 0
+    assert command("online", folder / "rows.npy", *LEARN.split(), "--out", job).code == 0
     index, coders = online(rows)
     queries = np.load(folder / "queries.npy")
     ask = ["search", job, "--query", folder / "queries.npy", "-k", 3]

@@ -9,23 +9,9 @@ class InapplicableError(Exception):
     """Raised by a check that cannot test a part; the message says why."""
 
 
-def expect(condition, message):
-    """Raise an AssertionError that says what was expected."""
-    if not condition:
-        raise AssertionError(message)
-
-
-def expect_error(kind, action, description):
-    """Expect an error of this package; any other exception, or none, fails."""
-    try:
-        action()
-    except kind:
-        return
-    except Exception as error:
-        raise AssertionError(
-            f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}"
-        ) from error
-    raise AssertionError(f"{description}: expected {kind.__name__}, and nothing was raised")
+def checks_in(names):
+    """The checks among the names of a module, in their order."""
+    return [value for name, value in names.items() if name.startswith("check_")]
 
 
 def equal(left, right):
@@ -40,18 +26,9 @@ def equal(left, right):
 
 
 def run_checks(checks, *arguments, skip=()):
-    """Run the checks in order; the first that fails is named, `skip` names what does not apply."""
+    """Run the checks in order, but for those that `skip` names as they do not apply."""
     unknown = set(skip) - {check.__name__ for check in checks}
     assert not unknown, f"skip names {unknown}, and there is no such check"
     for check in checks:
-        name = check.__name__
-        if name in skip:
-            continue
-        try:
+        if check.__name__ not in skip:
             check(*arguments)
-        except AssertionError as error:
-            raise AssertionError(f"{name}: {error}") from error
-        except InapplicableError as error:
-            raise AssertionError(f"{name}: was not tested, since {error}: skip it") from error
-        except Exception as error:
-            raise AssertionError(f"{name}: raised {type(error).__name__}: {error}") from error

@@ -3,6 +3,7 @@
 import re
 import runpy
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -48,23 +49,16 @@ def merged(learner, paths):
 
 
 @pytest.mark.filterwarnings("default")
-def test_ray(given):
-    ray = pytest.importorskip("ray", reason="there is no ray: pip install ray")
+@pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("beam", "apache_beam")])
+def test_ray_and_beam(name, module, given):
+    engine = pytest.importorskip(module, reason=f"there is no {module}: pip install {module}")
     wanted = merged(given["learner"], given["paths"])
-    source = str(Path(sb.__file__).parents[1])
-    ray.init(num_cpus=1, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": source}})
-    try:
-        exec(recipe("ray"), given)
-        assert sb.to_bytes(given["learner"]) == wanted
-    finally:
-        ray.shutdown()
-
-
-@pytest.mark.filterwarnings("default")
-def test_beam(given):
-    pytest.importorskip("apache_beam", reason="there is no Beam: pip install apache-beam")
-    wanted = merged(given["learner"], given["paths"])
-    exec(recipe("beam"), given)
+    with ExitStack() as stack:
+        if name == "ray":
+            source = {"env_vars": {"PYTHONPATH": str(Path(sb.__file__).parents[1])}}
+            engine.init(num_cpus=1, include_dashboard=False, runtime_env=source)
+            stack.callback(engine.shutdown)
+        exec(recipe(name), given)
     assert sb.to_bytes(given["learner"]) == wanted
 
 

@@ -148,9 +148,3 @@ def test_a_scale_is_exact_where_bits_tell_the_distance():
     rows, codes = bits.astype(float), Codes.from_bits(bits)
     scale = Calibration(rows, codes)(rows[:5], codes[:5])
     assert np.allclose(scale, np.sqrt(np.arange(9)), atol=1e-4)
-
-
-def test_a_curve_is_pooled_as_far_back_as_it_falls():
-    near = np.array([[0, 0, 1, 2], [0, 0, 3, 2], [1, 3, 0, 1], [2, 2, 1, 0]], np.uint16)
-    means = np.array([1.0, 2.0, 3.0, -20.0])
-    assert np.allclose(distance_curve(near, means[near]), (1 + 2 * 2 + 2 * 3 - 20) / 6)

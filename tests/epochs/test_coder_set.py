@@ -122,16 +122,11 @@ def test_real_valued_hits_over_epochs_are_those_of_brute_force(streamed, allowed
     assert np.mean(hits.ids == [[one[1] for one in each] for each in expected]) > 0.99  # ties
 
 
-def test_auto_is_real_unless_only_numbers_of_bits_can_be_used(streamed):
+def test_auto_is_real(streamed):
     _, coders, index, rows = streamed
     one = sb.HammingIndex(32)
     one.add(coders[0].encode(rows[:300]))
     assert coders.search(one, rows[:2], 3).distances.dtype == np.float64
-    plain, weighted = (
-        coders.search(index, rows[:2], 3, weights=np.ones(32), real=real)
-        for real in (False, "auto")
-    )
-    assert np.array_equal(plain.distances, weighted.distances)
     ours, theirs = (coders.search(index, rows[:9], 3, real=real) for real in (True, "auto"))
     assert np.array_equal(ours.distances, theirs.distances)
     for wrong in ("yes", 1, None):
@@ -161,7 +156,7 @@ def test_coders_come_back_from_a_file(streamed, tmp_path):
     assert np.array_equal(ours.distances, theirs.distances)
     assert back.nbytes == coders.nbytes
     (tmp_path / "coders.safetensors").write_bytes(b"rubbish")
-    with pytest.raises(StorageError, match="cut off"):
+    with pytest.raises(StorageError, match="truncated"):
         sb.load(tmp_path / "coders.safetensors")
 
 
@@ -239,7 +234,7 @@ def test_wrong_scales_are_refused(streamed):
             index.search(values, 3, scales=coders.scales(rows[:2], values) | {0: wrong})
 
 
-def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
+def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path, monkeypatch):
     _, known, index, rows = streamed
     coders, learner = sb.CoderSet(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
     coders.store_in(tmp_path, sb.load, sb.save)
@@ -259,17 +254,9 @@ def test_epochs_in_files_are_put_together_in_a_copy(streamed, tmp_path):
         assert np.allclose(found.distances, wanted.distances)
     with pytest.raises(EpochError, match="epoch 0 is over"):
         coders.record(coders[0], rows[:5], coders[0].encode(rows[:5]))
-
-
-def test_opened_epochs_are_forgotten_where_there_is_no_room(streamed, tmp_path, monkeypatch):
-    *_, rows = streamed
-    coders, learner = sb.CoderSet(), sb.ssbc(rows[:100], bits=32, epochs=1024, seed=0)
-    coders.store_in(tmp_path, sb.load, sb.save)
-    for _ in sb.encode_online(learner, [rows], coders=coders):
-        pass
-    assert coders[0] is coders[0]
-    monkeypatch.setattr("streambits.epochs.epoch.OPENED", 1)
     first = coders[0]
+    assert coders[0] is first
+    monkeypatch.setattr("streambits.epochs.epoch.OPENED", 1)  # no room for two
     assert coders[1] is coders[1]
     assert coders[0] is not first
 
@@ -283,14 +270,6 @@ def two_parts():
     learner = sb.ssbc(rows[::12], bits=16)
     first = learner.learn(rows[:600]).coder()
     return rows, first, learner.learn(rows[600:]).coder()
-
-
-def test_codes_of_another_epoch_are_not_noted(two_parts):
-    rows, first, _ = two_parts
-    coders, later = sb.CoderSet(), type(first)(first.features, first.projection, epoch=1)
-    with pytest.raises(InputError, match="are not the codes of 5 rows"):
-        coders.record(later, rows[:5], first.encode(rows[:5]))
-    assert (len(coders), coders.seen) == (0, 0)
 
 
 def test_the_newest_coder_of_an_epoch_encodes_its_queries(two_parts):

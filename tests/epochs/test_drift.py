@@ -94,19 +94,6 @@ def test_saved_and_resumed_equals_never_stopped(cut, tmp_path):
     assert repr(resumed.drift) == repr(whole.drift)
 
 
-def test_memory_is_fixed_at_construction_also_with_epochs():
-    learner = sb.ssbc(moving()[:100], bits=16, epochs="auto")
-    before = learner.nbytes
-    assert learner.learn(moving()).nbytes == before
-
-
-def test_epochs_may_come_every_so_many_rows():
-    rows = np.random.default_rng(0).random((5000, 6), dtype=np.float32)
-    learner = learned(rows, epochs=1024)
-    assert learner.epoch == 4
-    assert len({reading.epoch for reading in learner.drift}) == 5
-
-
 def test_renew_draws_landmarks_from_all_rows_and_stands_for_all_of_them():
     rows = moving()
     learner = sb.ssbc(rows[:100], bits=16, epochs="never", seed=0).learn(rows)
@@ -175,15 +162,6 @@ def test_centres_are_judged_by_rows_like_those_to_come():
     moved = judged.fresh().learn(rows[2000:4000] + 3)
     assert moved.epoch > 0
     assert judged.fresh().learn(rows[2000:]).epoch == 0
-
-
-def test_the_policy_can_be_read():
-    rows = moving()
-    assert [learned(rows, epochs=e).epochs for e in ("auto", "never", 1024)] == [
-        "auto",
-        "never",
-        1024,
-    ]
 
 
 def test_landmarks_that_are_mostly_one_row_can_be_monitored():

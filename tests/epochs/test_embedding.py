@@ -8,7 +8,6 @@ from streambits.epochs.detector import ALARM, CHUNK, SAMPLED, TOLERANCE
 from streambits.epochs.embedding import (
     COMPONENTS,
     PLAN,
-    REFERENCE,
     ProportionDetector,
     principal_components,
 )
@@ -32,14 +31,6 @@ def mixture(count, share, seed=0):
 def turning(before=BURN_IN + 8 * CHUNK, after=20_000, seed=0):
     """9 of 10 rows from the first cluster, then from the other."""
     return np.concatenate([mixture(before, 0.9, seed), mixture(after, 0.1, seed + 1)])
-
-
-def learned(rows, cuts=(), **options):
-    learner = sb.ssbc(rows[:100], bits=16, **({"epochs": "auto", "seed": 0} | options))
-    for part in np.split(rows, sorted(cuts)):
-        if len(part):
-            learner.learn(part)
-    return learner
 
 
 def detector_of(width):
@@ -134,14 +125,6 @@ def test_a_state_that_a_kernel_could_not_use_is_refused():
         ProportionDetector.from_state(state | {"host": state["host"] | {"line": np.zeros(7)}})
 
 
-def test_what_is_held_is_no_more_than_it_says():
-    detector = detector_of(COMPONENTS)
-    held = detector.state()
-    arrays = [held["components"], *held["host"].values()]
-    assert sum(array.nbytes for array in arrays) <= detector.nbytes
-    assert held["host"]["reference"].shape == (COMPONENTS, REFERENCE)
-
-
 def test_the_closest_affinity_does_not_see_what_the_mean_embedding_does():
     rows = turning()
     monitor = DriftMonitor(10**9, sb.features.GaussianAffinity(rows[:300]))
@@ -172,7 +155,7 @@ def test_an_alarm_begins_an_epoch_with_landmarks_like_the_new_mixture_and_of_the
 
 def test_a_shard_starts_anew_with_the_same_components_and_merges():
     rows = turning()
-    learner = learned(rows[:20_000])
+    learner = sb.ssbc(rows[:100], bits=16, epochs="auto", seed=0).learn(rows[:20_000])
     shard = learner.fresh()
     monitors = [one.state()["monitor"] for one in (learner, shard)]
     held = [one.proportions.components for one in monitors]

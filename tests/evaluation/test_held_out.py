@@ -49,13 +49,13 @@ def test_rows_stand_for_a_longer_stream(copies):
     held = (np.repeat(HELD, copies, axis=0) + noise).astype(np.float32)
     coder = CODERS["kernel"].learn(LEARNED).coder()
     k, depths = {1: (1, (6, 60, 299)), 9: (2, (51, 540, 2699))}[copies]
-    found = score_answers(held, (300, 3200, 10**6))(coder)
+    found = score_answers((300, 3200, 10**6), held)(coder)
     near = true_neighbours(held, None, k)
     np.testing.assert_allclose(found, recall_of_answers(coder, held, near, k, depths))
 
 
 def test_rankings_have_one_score():
     coder = CODERS["kernel"].learn(LEARNED).coder()
-    scores = [score_ranking(HELD, target, 4.0, 0)(coder) for target in ("map", "recall")]
+    scores = [score_ranking(target, 4.0, HELD, 0)(coder) for target in ("map", "recall")]
     assert all(len(score) == 1 and 0 < score[0] < 1 for score in scores)
     assert scores[0] != scores[1]

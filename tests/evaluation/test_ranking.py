@@ -4,15 +4,30 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, precision_recall_curve
+from scipy.spatial.distance import cdist
+from sklearn.metrics import average_precision_score
 
-from streambits.evaluation.histograms import histogram
-from streambits.evaluation.ranking import RECALLS, average_precisions, precisions_at, recalls_at
+from streambits import Codes
+from streambits.evaluation.ranking import (
+    average_precisions,
+    counts_by_level,
+    hamming_counts,
+    mean_average_precision,
+    recalls_at,
+)
+from streambits.evaluation.truth import neighbours_within
 
 
-def tallied(distances, near, levels):
-    """(1, levels) counts of one query."""
-    return histogram(distances[None], levels), histogram(distances[near][None], levels)
+def counted(distances, near, levels):
+    """Counts of queries that are all one block."""
+    [counts] = counts_by_level([distances], near, levels)
+    return counts
+
+
+def precision_of_order(near):
+    """Average precision of one ranking, by its definition."""
+    places = np.flatnonzero(near) + 1
+    return np.mean(np.arange(1, len(places) + 1) / places)
 
 
 def tie_orders(distances):
@@ -31,47 +46,64 @@ def small_rankings(draw):
     return np.array(draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))), near
 
 
-@given(small_rankings())
-def test_average_precision_is_the_mean_over_all_tie_orders(ranking):
-    distances, near = ranking
-
-    def of(order):
-        places = np.flatnonzero(near[order]) + 1
-        return np.mean(np.arange(1, len(places) + 1) / places)
-
-    wanted = np.mean([of(order) for order in tie_orders(distances)])
-    assert average_precisions(*tallied(distances, near, 4)) == pytest.approx([wanted])
-
-
 @given(small_rankings(), st.integers(1, 7))
-def test_recall_is_the_mean_over_all_tie_orders(ranking, first):
+def test_ties_count_by_their_mean_over_all_orders(ranking, first):
     distances, near = ranking
-    wanted = np.mean([near[order[:first]].sum() / near.sum() for order in tie_orders(distances)])
-    assert recalls_at(*tallied(distances, near, 4), first) == pytest.approx([wanted])
+    orders, counts = tie_orders(distances), counted(distances[None], near[None], 4)
+    precision = np.mean([precision_of_order(near[order]) for order in orders])
+    assert average_precisions(*counts) == pytest.approx([precision])
+    recall = np.mean([near[order[:first]].sum() / near.sum() for order in orders])
+    assert recalls_at(*counts, first) == pytest.approx([recall])
 
 
 @given(st.integers(0, 10**6), st.integers(2, 60))
-def test_without_ties_the_curve_and_its_mean_are_scikit_learns(seed, count):
+def test_without_ties_average_precision_is_that_of_scikit_learn(seed, count):
     rng = np.random.default_rng(seed)
     distances, near = rng.permutation(count), rng.random(count) < 0.4
     near[rng.integers(count)] = True
-    counts, total = tallied(distances, near, count), int(near.sum())
-    assert average_precisions(*counts) == pytest.approx([average_precision_score(near, -distances)])
-    precision, recall, _ = precision_recall_curve(near, -distances)
-    steps = [(number + 1) / total for number in range(total)]
-    wanted = [precision[np.isclose(recall, step)].max() for step in steps]
-    assert precisions_at(*counts, steps)[0] == pytest.approx(wanted)
+    expected = average_precision_score(near, -distances)
+    found = average_precisions(*counted(distances[None], near[None], count))
+    assert found == pytest.approx([expected])
 
 
-def test_inside_ties_the_curve_is_that_of_rows_in_proportion():
-    counts, true = np.array([[2, 8]]), np.array([[2, 4]])
-    found = precisions_at(counts, true, (1 / 6, 2 / 6, 4 / 6, 1.0))
-    assert found[0] == pytest.approx([1, 1, 4 / 6, 6 / 10])
+def test_a_query_with_nothing_to_find_is_nan_and_leaves_the_others():
+    distances = np.array([[0, 1, 2], [0, 1, 2]])
+    near = np.array([[False] * 3, [True, False, False]])
+    found = average_precisions(*counted(distances, near, 3))
+    assert np.isnan(found[0])
+    assert found[1] == mean_average_precision(counts_by_level([distances], near, 3)) == 1
 
 
-def test_a_curve_has_twenty_points_from_a_twentieth_to_all():
-    counts = np.ones((1, 100), int)
-    true = (np.arange(100) % 5 == 0).astype(int)[None]
-    curve = precisions_at(counts, true)[0]
-    assert list(RECALLS) == [round(0.05 * i, 2) for i in range(1, 21)]
-    assert curve == pytest.approx([i / (5 * i - 4) for i in range(1, 21)])
+def test_small_types_of_distance_do_not_overflow():
+    distances = np.array([[200, 255, 0]], np.uint8).repeat(9, axis=0)
+    near = np.array([[True, False, False]]).repeat(9, axis=0)
+    assert average_precisions(*counted(distances, near, 256))[8] == pytest.approx(0.5)
+
+
+def naive_map(codes, rows, queries, radius):
+    bits, scores = codes.unpack(), []
+    for query in queries:
+        others = np.arange(len(rows)) != query
+        near = cdist(rows[[query]], rows)[0][others] <= radius
+        distances = (bits[query] != bits).sum(axis=1)[others]
+        if near.any():
+            counts = counted(distances[None], near[None], codes.bits + 1)
+            scores.append(average_precisions(*counts)[0])
+    return np.mean(scores)
+
+
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+def test_the_mean_leaves_out_each_query_itself_and_queries_without_neighbours(radius):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 3))
+    codes = Codes.from_bits(rng.random((300, 10)) > 0.5)
+    queries = rng.choice(300, 150, replace=False)
+    near = neighbours_within(rows, queries, radius)
+    found = mean_average_precision(hamming_counts(codes, codes[queries], near, queries))
+    assert found == pytest.approx(naive_map(codes, rows, queries, radius))
+
+
+def test_codes_that_rank_perfectly_have_a_mean_of_one():
+    rows, queries = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0), np.arange(40)
+    codes, near = Codes.from_bits(rows > 5), neighbours_within(rows, queries, 1.0)
+    assert mean_average_precision(hamming_counts(codes, codes, near, queries)) == 1

@@ -24,7 +24,7 @@ from streambits.cli import config, tune
 from streambits.errors import StreambitsError
 from streambits.io.codes import faiss, open_sink
 from streambits.io.codes.convert import export
-from streambits.io.codes.parquet import read_codes, write_codes
+from streambits.io.codes.parquet import write_codes
 
 BITS, COLUMNS = 12, 12
 COUNT = 700  # rows of a job
@@ -146,11 +146,6 @@ def contents_of_codes(_, file):
     return _contents(sb.load("all.index"))
 
 
-def contents_of_parquet(_, file):
-    parts = list(read_codes(file.partition("/")[0]))
-    return "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in parts)
-
-
 def contents_of_faiss(path, _):
     return _contents(faiss.read_faiss(path, bits=BITS))
 
@@ -162,7 +157,7 @@ def contents_of_product_codes(path, _):
     return _contents(found.index) + hashlib.sha256(decoded.tobytes()).hexdigest()
 
 
-def contents_of_refined(_, file):
+def contents_of_parquet(_, file):
     """Batch by batch, and by an index."""
     found = sb.open_codes(file.partition("/")[0], bits=BITS)
     each = "".join(f"{ids.tolist()} {_text(codes)}" for ids, codes in found)
@@ -170,11 +165,8 @@ def contents_of_refined(_, file):
 
 
 def inspected(_, file):
+    """The file, or the folder that it is in."""
     return verb("inspect", file.partition("/")[0], "--json")
-
-
-def inspected_file(_, file):
-    return verb("inspect", file, "--json")
 
 
 def job_inspected(_, __):
@@ -210,22 +202,6 @@ def settings_read(path, _):
         raise StreambitsError(str(error)) from error
 
 
-# Faults, which tests of the fuzzer itself ask for.
-
-
-def answers_otherwise(path, _):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def dies(path, _):
-    return "whole" if _is_whole(path) else os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def _is_whole(path):
-    return path.read_bytes() == WHOLE
-
-
-WHOLE = bytes(range(250)) * 4
 OF_JOBS = {job_inspected, job_searched, codes_of_job, resumed}
 
 
@@ -249,7 +225,7 @@ def build(root):
     """All specimens, each in a folder of its own under `root`."""
     prepare()
     found = []
-    for make in (learners, coders, indexes, codes, refined_codes, unfinished_jobs, finished_jobs):
+    for make in (*FILES, learners, unfinished_jobs, finished_jobs):
         found += make(root)
     found += others(root)
     return found
@@ -265,13 +241,12 @@ def prepare():
 def learners(root):
     for name, method in sb.methods.METHODS.items():
         folder = _folder(root, f"learner-{name}")
-        extra = {"labels": (rows(40)[:, 0] > 1).astype(int)} if name == "semi_supervised" else {}
         for file, part in (("model", rows()), ("other", rows(seed=3))):
-            learner = method(rows(40), BITS, **extra)
+            learner = method(rows(40), BITS)
             learner.learn(part)
             learner.coder()
             sb.save(learner, folder / f"{file}.safetensors")
-        asked = (codes_by_learner, merged, inspected_file)
+        asked = (codes_by_learner, merged, inspected)
         yield Specimen("learner", folder, "model.safetensors", asked)
 
 
@@ -289,9 +264,9 @@ def coders(root):
     sb.save(learner.coder(), folder / "coder.safetensors")
     sb.save(kept, folder / "coders.safetensors")
     sb.save(index, folder / "codes.index")
-    asked = (codes_by_coder, inspected_file)
+    asked = (codes_by_coder, inspected)
     yield Specimen("coder", folder, "coder.safetensors", asked)
-    asked = (found_by_coders, inspected_file)
+    asked = (found_by_coders, inspected)
     yield Specimen("coders", folder, "coders.safetensors", asked)
 
 
@@ -308,7 +283,7 @@ def indexes(root):
 
 def _index(folder, index, kind):
     sb.save(index, folder / "codes.index")
-    asked = (found_in_index, changed_index, inspected_file)
+    asked = (found_in_index, changed_index, inspected)
     return Specimen(kind, folder, "codes.index", asked)
 
 
@@ -317,17 +292,16 @@ def codes(root):
     index.add(sb.Codes.from_bits(np.random.default_rng(0).random((300, BITS)) < 0.5))
     folder = _folder(root, "codes")
     export(index, folder / "codes.parquet")
-    asked = (contents_of_parquet, contents_of_codes, inspected_file)
+    asked = (contents_of_parquet, contents_of_codes, inspected)
     yield Specimen("Parquet, a file", folder, "codes.parquet", asked)
     (folder / "parts").mkdir()
     for part, (ids, some) in enumerate(index.items(100)):
         write_codes(
             [sb.model.batches.CodeBatch(ids, some)], BITS, folder / f"parts/part-{part:06d}.parquet"
         )
-    asked = (contents_of_parquet, contents_of_codes, inspected)
     yield Specimen("Parquet, a folder", folder, "parts/part-000001.parquet", asked)
     faiss.write_faiss(index, folder / "codes.faiss")
-    asked = (contents_of_faiss, contents_of_codes, inspected_file)
+    asked = (contents_of_faiss, contents_of_codes, inspected)
     yield Specimen("FAISS", folder, "codes.faiss", asked)
 
 
@@ -340,8 +314,8 @@ def refined_codes(root):
     sink = open_sink(folder / "parts", BITS, refine=3)
     sink.write(rng.integers(0, 250, 300), codes)  # some ids come twice
     sink.close()
-    asked = (contents_of_refined,)
-    yield Specimen("refined codes, Parquet", folder, "parts/part-000000.parquet", asked)
+    file, asked = "parts/part-000000.parquet", (contents_of_parquet,)
+    yield Specimen("refined codes, Parquet", folder, file, asked)
     learner = sb.Learner(sb.features.Linear(rows()[0]), sb.sketches.Gram(COLUMNS), bits=0, refine=3)
     coder = learner.learn(rows()).coder()
     index = sb.HammingIndex(0, refine=3)
@@ -433,3 +407,6 @@ def _stopping(wanted):
         yield
     finally:
         streambits.jobs.job.Job._report = tell
+
+
+FILES = (coders, indexes, codes, refined_codes)  # quickly made

@@ -190,7 +190,7 @@ def test_threads_splits_and_batches_leave_no_trace(bits, metric, length, monkeyp
     for index, threads, share, many in ((straight, 1, 10**6, 1 << 20), (mixed, 2, 1, 700)):
         for module, name in ((refine, "SHARE"), (refine, "PRODUCT_SHARE"), (scan, "SHARE")):
             monkeypatch.setattr(module, name, share)
-        monkeypatch.setattr(snapshot, "MANY", many)
+        monkeypatch.setattr(snapshot, "RANKED_AT_ONCE", many)
         for size, count in ((9, "all"), (9, 2000), (1, "all"), (1, 2000)):
             parts = [coder.queries(queries[i : i + size]) for i in range(0, 9, size)]
             with threadpool_limits(threads, user_api="blas"):
@@ -230,15 +230,15 @@ def test_plain_queries_compare_the_sign_bits_of_refined_codes():
     ]
 
 
-def test_a_pinned_index_keeps_its_refinement():
+def test_a_snapshot_keeps_its_refinement():
     rng, coder = np.random.default_rng(0), coder_of(0)
     index = filled(coder, draw(rng, 600), np.arange(600))
-    with index.pinned() as held:
-        before = held.codes(0, np.arange(600))
-        index.update(coder.encode(draw(rng, 300)), np.arange(0, 600, 2))
-        index.remove(np.arange(1, 300, 2))
-        index.add(coder.encode(draw(rng, 50)), np.arange(50) + 600)
-        assert held.codes(0, np.arange(600)) == before
+    held = index.snapshot()
+    before = held.codes(0, np.arange(600))
+    index.update(coder.encode(draw(rng, 300)), np.arange(0, 600, 2))
+    index.remove(np.arange(1, 300, 2))
+    index.add(coder.encode(draw(rng, 50)), np.arange(50) + 600)
+    assert held.codes(0, np.arange(600)) == before
     assert index.get(np.arange(0, 600, 2)) != before[::2]
 
 
@@ -332,11 +332,6 @@ PLAIN = Codes(np.zeros((1, 8), np.uint8), 64)
         ),
         (lambda _: HammingIndex(0, refine=3).search(refined(0)), InputError, "no sign bits"),
         (lambda _: HammingIndex(0, refine=3).within(refined(0), 1), InputError, "no sign bits"),
-        (
-            lambda _: HammingIndex(0, refine=3).search(coder_of(0).queries(ROWS), weights=[1.0]),
-            InputError,
-            "weights are of bits",
-        ),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(action, kind, complaint):

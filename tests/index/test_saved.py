@@ -231,17 +231,13 @@ def test_a_file_that_lies_is_refused_before_a_kernel_follows_it(path, lie, bits,
         sb.load(path).get([1])
 
 
-def test_a_file_with_search_tables_is_refused_by_name(path):
-    """Versions before wrote them; a search scans now."""
+def test_search_tables_of_older_files_are_passed_over(path):
     index = HammingIndex(64)
     index.add(codes_of(np.random.default_rng(0), 30, 64))
     sb.save(index, path)
     tables = {"kind": "Tables", "state": {"dict": {}}}
     rewritten(path, lambda model, _: reduce(getitem, SEGMENT, model).update(tables=tables))
-    with pytest.raises(
-        StorageError, match=r"index\.safetensors holds search tables.*index the codes"
-    ):
-        sb.load(path)
+    assert contents(sb.load(path)) == contents(index)
 
 
 def test_damage_is_found_when_the_codes_are_first_needed_or_by_verify(path):

@@ -59,18 +59,6 @@ def test_our_blocks_hold_the_blas_of_faiss_too_and_put_its_setting_back():
         assert threads() == before == [3] * len(before)
 
 
-def test_without_the_package_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['faiss'] = None\n"
-        "from streambits.errors import MissingExtraError\n"
-        "try: import streambits.interop.faiss\n"
-        "except MissingExtraError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert b"faiss-cpu" in run.stdout
-    assert b"streambits[faiss]" in run.stdout
-
-
 @pytest.mark.parametrize("bits", [1, 7, 8, 12, 64, 100])
 def test_an_index_goes_to_faiss_and_comes_back(bits):
     rng = np.random.default_rng(bits)
@@ -122,6 +110,21 @@ def nearest(decoded, queries, k=10):
     return np.sort(every, axis=1)[:, :k], every
 
 
+def check_neighbours(theirs, coder, codes, ids, data):
+    """FAISS finds the nearest decoded rows; gives the queries and their squared distances."""
+    queries = data[:40] + np.float32(0.1)
+    wanted, every = nearest(coder.decode(codes), queries)
+    axes = coder.refinement.quantiser.axes
+    relative = queries - coder.refinement.coordinates.origin
+    outside = np.square(relative - relative @ axes @ axes.T).sum(axis=1)
+    found, near = theirs.search(queries, 10)
+    scale = np.square(data).sum(axis=1).max()  # of single precision far from the origin
+    assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
+    places = np.argsort(ids)[np.searchsorted(np.sort(ids), near)]
+    assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+    return queries, wanted
+
+
 @pytest.mark.parametrize("refine", [1, 3, 5, 16])
 @pytest.mark.parametrize("certified", [False, True])
 def test_product_codes_have_the_same_neighbours_in_faiss(refine, certified, data):
@@ -131,16 +134,7 @@ def test_product_codes_have_the_same_neighbours_in_faiss(refine, certified, data
     index.add(codes, ids)
     theirs = ours.to_faiss(index, coder)
     assert theirs.ntotal == 1500
-    queries = data[:40] + np.float32(0.1)
-    wanted, every = nearest(coder.decode(codes), queries)
-    quantiser = coder.refinement.quantiser
-    relative = queries - coder.refinement.coordinates.origin
-    outside = np.square(relative - relative @ quantiser.axes @ quantiser.axes.T).sum(axis=1)
-    found, near = theirs.search(queries, 10)
-    scale = np.square(data).sum(axis=1).max()  # of single precision far from the origin
-    assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
-    places = np.argsort(ids)[np.searchsorted(np.sort(ids), near)]
-    assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+    check_neighbours(theirs, coder, codes, ids, data)
 
 
 def test_faiss_encodes_rows_as_we_do(data):
@@ -188,16 +182,7 @@ def test_product_indexes_of_faiss_are_searched_here(factory, data):
     coder, index = ours.from_faiss(theirs, epoch=2)
     assert (index.bits, index.epochs, coder.epoch, coder.features.inputs) == (0, (2,), 2, 16)
     codes = index.get(ids)
-    queries = data[:20] + np.float32(0.1)
-    relative = queries - coder.refinement.coordinates.origin
-    axes = coder.refinement.quantiser.axes
-    outside = np.square(relative - relative @ axes @ axes.T).sum(axis=1)
-    wanted, every = nearest(coder.decode(codes), queries)
-    found, near = theirs.search(queries, 10)
-    scale = np.square(data).sum(axis=1).max()
-    assert np.allclose(found + outside[:, None], wanted, atol=1e-5 * scale)
-    places = np.searchsorted(ids, near)
-    assert np.allclose(np.take_along_axis(every, places, axis=1), wanted, atol=1e-5 * scale)
+    queries, wanted = check_neighbours(theirs, coder, codes, ids, data)
     hits = index.search(coder.queries(queries), 10)
     assert np.allclose(np.square(hits.distances), wanted)
     same = (coder.encode(data).refinement == codes.refinement).all(axis=1)

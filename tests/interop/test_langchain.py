@@ -1,13 +1,9 @@
 """The vector store of LangChain: its own standard tests, and that texts and codes stay together."""
 
-import asyncio
 import gc
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -20,14 +16,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from forks import in_child
-from streambits.errors import InputError, MissingExtraError, StorageError
-from streambits.interop import langchain
+from streambits.errors import InputError, StorageError
 from streambits.interop.documents import Documents
 from streambits.interop.langchain import StreambitsVectorStore
 
 MODEL = DeterministicFakeEmbedding(size=24)
 SMALL = {"method": "product", "refine": 12, "metric": "cosine", "n_landmarks": 30}  # 300 rows wait
-KILLS = 12 if os.environ.get("STREAMBITS_SLOW") else 2
 
 
 class Vectors(Embeddings):
@@ -131,18 +125,6 @@ def test_diversity_is_that_of_langchain(many):
     kept = StreambitsVectorStore.from_texts(["a", "b", "c"], MODEL, keep_rows=True, **SMALL)
     assert len(kept.max_marginal_relevance_search("a", k=2)) == 2
     assert StreambitsVectorStore(MODEL).max_marginal_relevance_search("a") == []
-
-
-def test_kept_vectors_rank_again():
-    rows = np.random.default_rng(0).standard_normal((500, 24)).astype(np.float32)
-    texts = [str(i) for i in range(500)]
-    store = StreambitsVectorStore.from_texts(
-        texts, Vectors(rows), ids=texts, keep_rows=True, **SMALL
-    )
-    exact = InMemoryVectorStore.from_texts(texts, Vectors(rows), ids=texts)
-    for text in ("3", "99", "400"):
-        found = [d.id for d in store.similarity_search(text, 10, rerank=200)]
-        assert found == [d.id for d in exact.similarity_search(text, 10)]
 
 
 Changes = st.lists(
@@ -291,66 +273,8 @@ def test_killed_between_the_two_files(tmp_path, moment, what, monkeypatch):
         assert len(store) == len(found) + 1
 
 
-WRITER = """
-import random, sys
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from streambits.interop.langchain import StreambitsVectorStore
-folder, number = sys.argv[1:]
-rng = random.Random(number)
-store = StreambitsVectorStore(DeterministicFakeEmbedding(size=24), folder, method="product",
-                              refine=12, metric="cosine", n_landmarks=30)
-while True:
-    names = [str(rng.randrange(400)) for _ in range(20)]
-    if rng.random() < 0.3:
-        print("-", *names, flush=True); store.delete(names)
-    else:
-        text = rng.random()
-        print("+", text, *names, flush=True)
-        store.add_texts([f"{name} {text}" for name in names], ids=names)
-    print("done", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_whatever_returned_survives_kills(tmp_path):
-    """What the last call that did not return would have done may be there, whole, or not."""
-    model = {}
-    for number in range(KILLS):
-        command = [sys.executable, "-c", WRITER, str(tmp_path / "store"), str(number)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            first = writer.stdout.readline()
-            time.sleep(np.random.default_rng(number).uniform(0.2, 1.5))
-            writer.kill()
-            said = writer.stdout.read().splitlines()
-        changes = [line for line in [first, *said] if " " in line]
-        finished = said.count("done")
-        for line in changes[:finished]:
-            model = applied(model, line)
-        with StreambitsVectorStore(MODEL, tmp_path / "store") as store:
-            found = {name: text for name, (text, _) in held(store).items()}
-            last = changes[finished:]
-            assert found in (model, applied(model, last[0]) if last else model)
-            model = found
-            check_whole(store)
-
-
-def applied(model, line):
-    sign, *names = line.split()
-    if sign == "-":
-        return {name: text for name, text in model.items() if name not in names}
-    return model | {name: f"{name} {names[0]}" for name in names[1:]}
-
-
-def test_asynchronous_calls_and_the_indexing_of_langchain():
+def test_the_indexing_of_langchain():
     store = StreambitsVectorStore(MODEL)
-
-    async def work():
-        await store.aadd_texts(["one", "two"], ids=["1", "2"])
-        await store.adelete(["1"])
-        return await store.asimilarity_search("two")
-
-    assert [found.id for found in asyncio.run(work())] == ["2"]
-    store.delete()
     manager = InMemoryRecordManager("tests")
     manager.create_schema()
     documents = [Document(page_content=text, metadata={"source": text}) for text in "abc"]
@@ -358,19 +282,6 @@ def test_asynchronous_calls_and_the_indexing_of_langchain():
     assert index(documents, manager, store, **options)["num_added"] == 3
     again = index(documents[:2], manager, store, **options)
     assert (again["num_skipped"], again["num_deleted"], len(store)) == (2, 1, 2)
-
-
-def test_as_a_retriever(many):
-    store, _ = many
-    retriever = store.as_retriever(search_kwargs={"k": 2, "filter": {"third": 0}})
-    assert retriever.invoke("9")[0].id == "9"
-
-
-def test_without_langchain_one_sentence_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "langchain_core.documents", None)
-    monkeypatch.delitem(sys.modules, langchain.__name__)
-    with pytest.raises(MissingExtraError, match=r"'langchain-core'.*streambits\[langchain\]"):
-        import streambits.interop.langchain  # noqa: F401, PLC0415
 
 
 def test_filters_of_keys_that_json_escapes():

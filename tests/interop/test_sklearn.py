@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 import streambits as sb
-from streambits.errors import InputError, LandmarkWarning, MissingExtraError, RankError
+from streambits.errors import InputError, LandmarkWarning, RankError
 from streambits.interop.sklearn import SSBC
 
 ROWS = np.random.default_rng(0).random((3000, 8))
@@ -40,6 +40,7 @@ MORE_CHECKS = [  # scikit-learn runs these on its own estimators only
 ]
 
 
+@pytest.mark.slow
 def test_every_check_of_check_estimator_passes_and_none_is_skipped():
     # Without SCIPY_ARRAY_API, which SciPy reads at import, check_array_api_input is skipped.
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
@@ -197,13 +198,6 @@ def test_in_a_pipeline_and_a_grid_search():
     assert search.score(X[900:], y[900:]) > 0.85
     bayes = make_pipeline(SSBC(64, n_landmarks=200, random_state=0), BernoulliNB())
     assert bayes.fit(X[:900], y[:900]).score(X[900:], y[900:]) > 0.75
-
-
-def test_without_scikit_learn_one_sentence_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.delitem(sys.modules, "streambits.interop.sklearn")
-    with pytest.raises(MissingExtraError, match=r"'scikit-learn'.*streambits\[sklearn\]"):
-        import streambits.interop.sklearn  # noqa: F401, PLC0415
 
 
 def test_refined_codes_are_those_of_the_library_and_decode():

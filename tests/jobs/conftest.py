@@ -19,6 +19,24 @@ from streambits.cli import app as cli
 from streambits.io.rows import open_source
 from streambits.jobs import reader
 from streambits.jobs.folder import JobFolder
+from streambits.model.batches import RowBatch
+
+
+class Source:
+    """Rows in memory, so many a chunk."""
+
+    name = "memory"
+
+    def __init__(self, rows, step=100):
+        self.rows, self.length, self.step = rows, len(rows), step
+
+    def identity(self):
+        return self.name
+
+    def read(self, offset=None):
+        for start in range(offset or 0, len(self.rows), self.step):
+            some = self.rows[start : start + self.step]
+            yield RowBatch(np.arange(start, start + len(some)), some, start + len(some))
 
 
 class Jobs:

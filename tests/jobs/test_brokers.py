@@ -40,6 +40,16 @@ def test_new_messages_are_picked_up_by_the_same_command(jobs, mixture, broker, t
     assert ids_in(tmp_path / "job") == list(range(broker.first, broker.first + 900))
 
 
+def test_messages_of_many_rows_are_read_by_every_job(jobs, mixture, nats_server, tmp_path):
+    rows = mixture(600).astype("<f4")
+    name = nats_server.new([part.tobytes() for part in np.split(rows, 6)])
+    read = [f"{nats_server.url}/{name}", "--format", "f4", "--columns", rows.shape[1]]
+    for verb in ("learn", "online"):
+        jobs.whole([verb, *read, *SETTINGS[:4], "--out", tmp_path / verb])
+    jobs.whole(["encode", tmp_path / "learn", *read, "--out", tmp_path / "encode"])
+    assert len(ids_in(tmp_path / "online")) == len(ids_in(tmp_path / "encode")) == 600
+
+
 @pytest.fixture
 def live(jobs, mixture, broker, *, tmp_path, content, committed):
     """A topic of 500 rows, with 400 to come, and a command that follows it until it is stopped.
@@ -60,7 +70,7 @@ def live(jobs, mixture, broker, *, tmp_path, content, committed):
         assert ids_in(folder) == list(range(broker.first, broker.first + 900))
         return content(folder) == content(tmp_path / "alone")
 
-    more = ["--follow", "--set", "commit_seconds=0.2", "--out", folder]
+    more = ["--set", "follow=true", "--set", "commit_seconds=0.2", "--out", folder]
     return SimpleNamespace(
         command=[*command, *more], begun=lambda: committed(folder, 500), come=come, same=same
     )

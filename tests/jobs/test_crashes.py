@@ -183,16 +183,8 @@ def payloads(rows):
 @pytest.mark.parametrize("which", ["files", "nats_server", "kafka_cluster"])
 def test_a_real_kill(which, jobs, mixture, moving_files, *, tmp_path, committed, request):
     """A process that was killed after a commit; of messages with deletes, texts as ids and more."""
-    settings = [
-        "--bits",
-        8,
-        "--set",
-        "n_landmarks=40",
-        "--set",
-        "refresh=700",
-        "--set",
-        "commit_rows=300",
-    ]
+    settings = ["--bits", 8, "--set", "n_landmarks=40", "--set", "refresh=700"]
+    settings += ["--set", "commit_rows=300"]
     if which == "files":
         command = ["online", moving_files, *settings, "--skip-bad"]
     else:

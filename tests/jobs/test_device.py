@@ -6,7 +6,6 @@ import pytest
 import streambits as sb
 from streambits.io.rows import open_source
 from streambits.jobs.job import JobPlan, Pace, run_job
-from streambits.jobs.reader import ReadAhead
 from streambits.jobs.work import Encoding, Learning, Online
 
 torch = pytest.importorskip("torch")
@@ -35,15 +34,6 @@ def run(tmp_path, out, work, **pace):
 
 def bits_of(path):
     return np.concatenate([codes.unpack() for _, codes in sb.open_codes(path)])
-
-
-def test_rows_arrive_on_the_device_in_order(tmp_path, rows):
-    source = open_source(tmp_path / "rows.npy")
-    with ReadAhead(source, None, DEVICE) as reader:
-        found = [batch for batch in reader if batch is not None]
-    assert all(batch.rows.device.type == DEVICE for batch in found)
-    assert (np.concatenate([batch.rows.cpu().numpy() for batch in found]) == rows).all()
-    assert np.concatenate([batch.ids for batch in found]).tolist() == list(range(len(rows)))
 
 
 def test_codes_by_a_model_are_those_of_the_host(tmp_path, rows):

@@ -86,7 +86,7 @@ def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     assert jobs.run([*command, "--out", tmp_path / "mine"]) == 1
-    assert "holds thesis.txt and no job" in jobs.said
+    assert "contains thesis.txt, which is not part of a job" in jobs.said
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -199,7 +199,7 @@ def test_no_rows_at_all(jobs, tmp_path, as_parquet):
 def test_a_process_that_follows_ends_quietly_by_ctrl_c(nats_server, mixture, tmp_path, committed):
     rows = [json.dumps(row).encode() for row in mixture(500).astype(float).tolist()]
     url, out = f"{nats_server.url}/{nats_server.new(rows)}", tmp_path / "job"
-    command = ["online", url, *SETTINGS, "--follow", "--set", "quiet=true", "--json"]
+    command = ["online", url, *SETTINGS, "--set", "follow=true", "--set", "quiet=true", "--json"]
     command += ["--set", "commit_seconds=0.2", "--out", out]
     with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:

@@ -10,6 +10,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
+from jobs.conftest import Source
 from streambits.cli import output as shown
 from streambits.epochs.detector import DriftMeasurement
 from streambits.errors import InputError
@@ -19,27 +20,9 @@ from streambits.jobs.progress import JsonLog, Progress
 from streambits.jobs.rejects import Rejects
 from streambits.jobs.work import Online
 from streambits.methods.settings import Settings
-from streambits.model.batches import RowBatch
 
 DRIFT = DriftMeasurement(512, 0.5, 0.1, math.nan, 0.2, 3.0, 1.0, 1)
 HERE = Progress(1000, 4000, 3, 500, 2.0, 1, 0.25, DRIFT, 7, 2003)
-
-
-class Source:
-    """Rows in memory."""
-
-    name = "memory"
-
-    def __init__(self, rows):
-        self.rows, self.length = rows, len(rows)
-
-    def identity(self):
-        return self.name
-
-    def read(self, offset=None):
-        for start in range(offset or 0, len(self.rows), 100):
-            some = self.rows[start : start + 100]
-            yield RowBatch(np.arange(start, start + len(some)), some, start + len(some))
 
 
 def run(rows, *watchers):
@@ -107,7 +90,7 @@ def test_logs():
 
 def test_in_words():
     assert shown.progress_line(HERE) == (
-        "1,000 of 2,003 rows, 250 rows/s, 4 s left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
+        "1,000 of 2,003 rows, 250 rows/s, 0:00:04 left, certificate 0.25, epoch 1, 7 waiting, 3 bad"
     )
     assert shown.progress_line(Progress(5, 1, 0, 0, 0.0)) == "5 rows, 0 rows/s, epoch 0"
 

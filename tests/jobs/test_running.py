@@ -17,16 +17,8 @@ from streambits.jobs.folder import JobFolder
 
 SEARCHES = 1000 if os.environ.get("STREAMBITS_SLOW") else 150
 BITS, GATHERED = 16, 400
-SETTINGS = [
-    "--bits",
-    BITS,
-    "--set",
-    "n_landmarks=40",
-    "--set",
-    "epochs=never",
-    "--set",
-    "refresh=100000",
-]
+SETTINGS = ["--bits", BITS, "--set", "n_landmarks=40", "--set", "epochs=never"]
+SETTINGS += ["--set", "refresh=100000"]
 
 SEARCHER = """
 import json, sys, time
@@ -74,7 +66,15 @@ def test_every_answer_is_that_of_some_committed_state(jobs, mixture, nats_server
     queries = rows[:50] + 0.01
     np.save(tmp_path / "q.npy", queries)
     name = nats_server.new([json.dumps(one).encode() for one in items[:100]])
-    command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--ids", "id", "--follow"]
+    command = [
+        "online",
+        f"{nats_server.url}/{name}",
+        *SETTINGS,
+        "--ids",
+        "id",
+        "--set",
+        "follow=true",
+    ]
     command += ["--columns", "embedding", "--set", "commit_seconds=0.05"]
     command += ["--set", "commit_rows=300", "--out", folder]
     answers = []
@@ -122,7 +122,15 @@ def test_a_job_stopped_while_its_first_rows_wait(jobs, mixture, nats_server, tmp
     name = nats_server.new([json.dumps(row).encode() for row in rows[:100].tolist()])
     folder = tmp_path / "job"
     command = ["online", f"{nats_server.url}/{name}", *SETTINGS, "--out", folder]
-    follow = [*command, "--follow", "--set", "commit_seconds=0.1", "--set", "metrics_port=0"]
+    follow = [
+        *command,
+        "--set",
+        "follow=true",
+        "--set",
+        "commit_seconds=0.1",
+        "--set",
+        "metrics_port=0",
+    ]
     assert jobs.during(follow, lambda: committed(folder, 100), stop=True) == 0, jobs.said
     assert "Traceback" not in jobs.said
     assert "100 of them wait for landmarks" in jobs.said

@@ -10,7 +10,7 @@ from streambits.online import OnlineEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")
 
-SETTINGS = ["--bits", 8, "--set", "n_landmarks=40", "--set", "refresh=700", "--set", "quiet=true"]
+SETTINGS = ["--bits", 8, "--set", "n_landmarks=40", "--set", "quiet=true"]
 
 
 def held(folder):
@@ -35,14 +35,18 @@ def online(settings, rows, coders):
     return found, encoder.learner
 
 
-@pytest.mark.parametrize("epochs", ["auto", "never", "1536"])
-def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, fingerprint):
+@pytest.mark.parametrize(
+    ("epochs", "refresh"), [("auto", "auto"), ("auto", 700), ("never", 700), (1536, 700)]
+)
+def test_online_is_encode_online(
+    epochs, refresh, jobs, moving, *, as_parquet, tmp_path, fingerprint
+):
+    """There is one loop, in a job as in a notebook."""
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    command = ["online", tmp_path / "rows.parquet", *SETTINGS, "--set", f"epochs={epochs}"]
-    jobs.whole([*command, "--out", tmp_path / "job"])
-    policy = int(epochs) if epochs.isdecimal() else epochs
-    settings = sb.Settings(8, n_landmarks=40, refresh=700, epochs=policy)
+    more = ["--set", f"epochs={epochs}", "--set", f"refresh={refresh}"]
+    jobs.whole(["online", tmp_path / "rows.parquet", *SETTINGS, *more, "--out", tmp_path / "job"])
+    settings = sb.Settings(8, n_landmarks=40, refresh=refresh, epochs=epochs)
     coders, alone = sb.CoderSet(), tmp_path / "alone"
     alone.mkdir()
     coders.store_in(alone, sb.load, sb.save)
@@ -60,44 +64,20 @@ def test_online_is_encode_online(epochs, jobs, moving, *, as_parquet, tmp_path, 
     assert fingerprint(ours) == fingerprint(theirs)
 
 
-def test_a_notebook_gives_the_codes_and_the_model_of_a_job(
-    jobs, moving, as_parquet, *, tmp_path, fingerprint
-):
-    """By default too: there is one loop."""
-    rows = np.nan_to_num(moving)
-    as_parquet(tmp_path / "rows.parquet", rows)
-    command = [
-        "online",
-        tmp_path / "rows.parquet",
-        "--bits",
-        8,
-        "--set",
-        "n_landmarks=40",
-        "--set",
-        "quiet=true",
-    ]
-    jobs.whole([*command, "--out", tmp_path / "job"])
-    coders = sb.CoderSet()
-    codes, learner = online(sb.Settings(8, n_landmarks=40), rows, coders)
-    assert held(tmp_path / "job" / "codes") == codes
-    model = sb.load(tmp_path / "job" / "model.safetensors")
-    assert fingerprint(model) == fingerprint(learner.with_coder(coders.newest))
-
-
 def test_learn_then_encode_is_the_final_coder(jobs, moving, as_parquet, tmp_path):
     rows = np.nan_to_num(moving)
     as_parquet(tmp_path / "rows.parquet", rows)
-    settings = [
-        "--bits",
-        8,
-        "--set",
-        "n_landmarks=40",
-        "--set",
-        "epochs=never",
-        "--set",
-        "quiet=true",
-    ]
-    jobs.whole(["learn", tmp_path / "rows.parquet", *settings, "--out", tmp_path / "job"])
+    jobs.whole(
+        [
+            "learn",
+            tmp_path / "rows.parquet",
+            *SETTINGS,
+            "--set",
+            "epochs=never",
+            "--out",
+            tmp_path / "job",
+        ]
+    )
     learner = sb.Settings(8, n_landmarks=40, epochs="never").learner([rows[:400]]).learn(rows)
     for model in ("job", "job/model.safetensors"):
         name = f"codes-{model.replace('/', '-')}"

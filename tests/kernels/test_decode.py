@@ -40,26 +40,26 @@ def test_a_screen_rules_out_most_codes_and_none_that_is_near(bits):
     rng, coder = np.random.default_rng(0), coder_of(bits, n_bytes=8)
     rows, queries = draw(rng, 4000), draw(rng, 20)
     index = filled(coder, rows, np.arange(4000))
-    with index.pinned() as held:
-        asked, _ = rows_by_epoch(coder.queries(queries), bits, 8, (0,))
-        (segment,), query = held._epochs[0], asked[0]
-        target = refine.target_of(query, "euclidean")
-        codes = refine._codes(segment, query.refinement)
-        assert len(codes.screen.signs) == len(codes.decoder.signs)
-        decoded, kept = coder.decode(coder.encode(rows)), []
-        far = np.linalg.norm(decoded - queries[:, None], axis=2)
-        for q in range(20):
-            one, memory = decode._one(codes, target, q), decode._memory(codes)
-            top = np.partition(far[q], 10)[10]
-            for low in range(0, 4000, decode.CHUNK):
-                count = min(decode.CHUNK, 4000 - low)
-                memory.places[:count] = np.arange(low, low + count)
-                decode._fetch(codes, count, memory)
-                stay = decode._rule_out(codes, one, count, top, memory)
-                near = np.flatnonzero(far[q, low : low + count] < top * (1 - 1e-12)) + low
-                assert set(near) <= set(memory.places[:stay].tolist())
-                kept.append(stay / count)
-        assert np.mean(kept) < 0.3
+    held = index.snapshot()
+    asked, _ = rows_by_epoch(coder.queries(queries), bits, 8, (0,))
+    (segment,), query = held._epochs[0], asked[0]
+    target = refine.target_of(query, "euclidean")
+    codes = refine._codes(segment, query.refinement)
+    assert len(codes.screen.signs) == len(codes.decoder.signs)
+    decoded, kept = coder.decode(coder.encode(rows)), []
+    far = np.linalg.norm(decoded - queries[:, None], axis=2)
+    for q in range(20):
+        one, memory = decode._one(codes, target, q), decode._memory(codes)
+        top = np.partition(far[q], 10)[10]
+        for low in range(0, 4000, decode.CHUNK):
+            count = min(decode.CHUNK, 4000 - low)
+            memory.places[:count] = np.arange(low, low + count)
+            decode._fetch(codes, count, memory)
+            stay = decode._rule_out(codes, one, count, top, memory)
+            near = np.flatnonzero(far[q, low : low + count] < top * (1 - 1e-12)) + low
+            assert set(near) <= set(memory.places[:stay].tolist())
+            kept.append(stay / count)
+    assert np.mean(kept) < 0.3
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e30])

@@ -122,6 +122,7 @@ def test_every_verb(run, tmp_path, name):
         assert run("inspect", what)
 
 
+@pytest.mark.slow
 def test_models_merge_and_settings_are_chosen(run, tmp_path):
     first = sb.ssbc(ROWS[:40], 8).learn(ROWS[:600])
     sb.save(first, tmp_path / "1.safetensors")

@@ -125,14 +125,6 @@ def test_words_give_the_codes_back(bits):
     assert Codes.from_words(codes.words(), codes.bits, 3) == codes
 
 
-@pytest.mark.parametrize("bits", [1, 8, 63, 64, 65, 128, 129, 192, 4096])
-def test_there_are_as_many_words_as_the_bits_need(bits):
-    truth = np.random.default_rng(bits).random((3, bits)) < 0.5
-    words = Codes.from_bits(truth).words()
-    assert words.shape == (3, -(-bits // 64))
-    assert np.array_equal(np.bitwise_count(words).sum(axis=1), truth.sum(axis=1))
-
-
 def test_bytes_given_may_be_changed_afterwards_and_codes_stay():
     packed = np.arange(6, dtype=np.uint8).reshape(3, 2)
     codes = Codes(packed, 16)

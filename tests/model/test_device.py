@@ -24,8 +24,8 @@ def there(rows):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(device, "LEAST", 1000)
-    monkeypatch.setattr(device, "MOST", 1000)
+    monkeypatch.setattr(device, "MIN_BLOCK_ROWS", 1000)
+    monkeypatch.setattr(device, "MAX_BLOCK_ROWS", 1000)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -104,14 +104,6 @@ def test_a_learner_there_comes_close_to_one_on_the_host(precision):
     assert (precision == "double") == (moved.certificate == 0)
 
 
-def test_a_stream_that_moves_begins_a_new_epoch_there_too():
-    rows = np.concatenate([ROWS, ROWS + 3])
-    here, moved = METHODS["ssbc"](ROWS).learn(rows), METHODS["ssbc"](there(ROWS)).learn(there(rows))
-    assert moved.epoch == here.epoch > 0
-    assert [m.rows for m in moved.drift] == [m.rows for m in here.drift]
-    assert np.allclose([m.affinity for m in moved.drift], [m.affinity for m in here.drift])
-
-
 @pytest.mark.parametrize("more", [{}, {"refine": 4}, {"epochs": "never"}])
 @pytest.mark.parametrize("method", ["ssbc", "linear"])
 def test_a_learner_moves_to_a_device_and_back(method, more, tmp_path):
@@ -129,23 +121,3 @@ def test_a_learner_moves_to_a_device_and_back(method, more, tmp_path):
     agree = loaded.coder().encode(ROWS).unpack() == moved.coder().encode(there(ROWS)).unpack()
     assert agree.mean() > 0.999
     assert len(loaded._blocks.rows) < BLOCK  # what waited there was learned here
-
-
-def test_saved_and_resumed_is_never_stopped(tmp_path):
-    whole = METHODS["ssbc"](there(ROWS)).learn(there(ROWS))
-    half = METHODS["ssbc"](there(ROWS)).learn(there(ROWS[:4000]))
-    state = half.state()
-    resumed = sb.Learner.from_state(state).learn(there(ROWS[4000:]))
-    assert same_state(whole, resumed)
-
-
-def test_online_codes_are_those_of_the_coders():
-    learner = METHODS["ssbc"](there(ROWS))
-    found = [
-        codes for _, codes in sb.encode_online(learner, [there(ROWS[:3000]), there(ROWS[3000:])])
-    ]
-    assert sum(map(len, found)) == len(ROWS)
-    host = METHODS["ssbc"](ROWS)
-    expected = [codes for _, codes in sb.encode_online(host, [ROWS[:3000], ROWS[3000:]])]
-    bits = [np.concatenate([codes.unpack() for codes in part]) for part in (found, expected)]
-    assert (bits[0] == bits[1]).mean() > 0.95

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streambits as sb
-from streambits.errors import InputError, ReachWarning
+from streambits.errors import InputError
 from streambits.features import Affinities
 
 
@@ -70,17 +70,3 @@ def test_what_is_not_finite_is_refused_by_its_place(coder, rows, bad, count):
     wrong[count - 1, 2] = bad
     with pytest.raises(InputError, match=rf"rows\[{count - 1}, 2\] is"):
         coder.encode(wrong)
-
-
-@pytest.mark.parametrize("count", [1, 20])
-def test_rows_too_long_for_single_precision_have_the_far_code(coder, rows, count):
-    with pytest.warns(ReachWarning):
-        found = coder.encode(np.full((count, 13), 1e30, np.float32))
-    assert np.array_equal(found.packed, np.tile(coder._far, (count, 1)))
-
-
-def test_few_refined_rows_have_the_bytes_that_they_have_among_many(rows):
-    coder = sb.ssbc(rows[:120], 16, refine=4).learn(rows).coder()
-    many = coder.encode(rows)
-    for start in range(0, 600, 3):
-        assert coder.encode(rows[start : start + 3]) == many[start : start + 3]

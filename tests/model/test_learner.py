@@ -32,31 +32,12 @@ def learned(learner, *batches):
 # Learning
 
 
-@pytest.mark.parametrize("count", [1, 2047, 2048, 2049, 4500])
-def test_rows_are_counted_whether_they_wait_or_not(learner, rows, count):
-    assert learner.learn(rows[:count]) is learner
-    assert learner.seen == count
-    assert learner.sketch.seen == count
-    assert f"{count} rows seen" in repr(learner)
-
-
 def test_the_sketch_is_that_of_all_rows_pending_ones_included(train, rows):
     learner = Learner(GaussianAffinity(train), Gram(60), bits=8)
     learned(learner, rows[:100], rows[100:2500])
     expected = np.cov(affinities(rows[:2500], learner.features).T, bias=True) * 2500
     assert np.allclose(learner.sketch.matrix, expected, rtol=1e-3, atol=1e-4)
     assert np.allclose(learner.sketch.mean, affinities(rows[:2500], learner.features).mean(axis=0))
-
-
-def test_the_certificate_is_true_for_the_affinities_seen(train, rows):
-    learner = Learner(GaussianAffinity(train), FrequentDirections(60, 16), bits=8)
-    learned(learner, rows[:1000], rows[1000:3000])
-    exact = learner.features(rows[:3000]).astype(np.float64)
-    exact -= exact.mean(axis=0)
-    kept = learner.sketch.matrix
-    gap = np.linalg.eigvalsh(exact.T @ exact - kept.T @ kept)
-    assert 0 < gap[-1] <= learner.certificate * (1 + 1e-9)
-    assert gap[0] >= -1e-9 * learner.certificate
 
 
 def test_the_sample_is_uniform_rows_of_the_stream_and_the_prior_fills_it_up(train, rows):
@@ -114,16 +95,6 @@ def test_a_coder_is_given_out_again_until_more_is_learned(learner, rows):
     first = learner.learn(rows[:500]).coder()
     assert learner.coder() is first
     assert learner.learn(rows[500:]).coder() is not first
-
-
-def test_giving_out_coders_changes_nothing_that_is_learned(method, build, train, rows, fingerprint):
-    asked, never = build(method, train), build(method, train)
-    for start in range(0, 2800, 700):
-        asked.learn(rows[start : start + 700]).coder()
-        never.learn(rows[start : start + 700])
-    assert fingerprint(asked.sketch) == fingerprint(never.sketch)
-    assert np.array_equal(asked.sample, never.sample)
-    assert fingerprint(asked.state()["sample"]) == fingerprint(never.state()["sample"])
 
 
 def test_thresholds_are_the_projected_mean_of_prior_and_stream(learner, train, rows):
@@ -215,11 +186,6 @@ def test_more_bits_than_the_rank_are_an_error_that_changes_nothing(rows, fingerp
     assert learner.learn(rows).coder().bits == 6
 
 
-def test_without_a_prior_there_is_no_coder_before_the_first_row(train):
-    with pytest.raises(RankError, match="have 0"):
-        Learner(GaussianAffinity(train), Gram(60), bits=6).coder()
-
-
 # Settings
 
 
@@ -251,15 +217,6 @@ def test_bad_settings_are_refused_at_once(train, settings, message):
 
 
 # Memory
-
-
-def test_bytes_are_constant_from_construction(method, build, train, rows):
-    learner = build(method, train)
-    before = learner.nbytes
-    for start in range(0, 2997, 999):
-        learner.learn(rows[start : start + 999]).coder()
-        assert learner.nbytes == before
-    assert learner.merge(learner.fresh().learn(rows[:2100])).nbytes == before
 
 
 def test_bytes_count_at_least_what_a_state_holds(train, rows):
@@ -439,7 +396,7 @@ def test_rows_are_encoded_by_the_coder_that_is_named(train, mixture):
 def test_rows_out_of_reach_are_warned_of_unless_new_landmarks_are_drawn(train, rows):
     many = np.tile(rows, (3, 1))[:4096]
     assert len(many) == 4096
-    with pytest.warns(ReachWarning, match=r"4,096 of 4,096 rows learned are out of reach"):
+    with pytest.warns(ReachWarning, match=r"4,096 of 4,096 rows learned are out of reach, too far"):
         sb.ssbc(train, 12, epochs="never").learn(many + 30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

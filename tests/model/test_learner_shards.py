@@ -17,17 +17,6 @@ def affinities(rows, features):
     return np.exp(-squared / features.bandwidth)
 
 
-def test_a_fresh_learner_has_the_settings_and_nothing_else(method, build, train, rows, fingerprint):
-    learner = build(method, train).learn(rows)
-    shard = learner.fresh()
-    assert shard.seen == 0
-    assert (shard.bits, shard.refine) == (learner.bits, learner.refine)
-    assert (shard.epoch, shard.nbytes) == (learner.epoch, learner.nbytes)
-    before = fingerprint(learner)
-    shard.learn(rows[:3000])
-    assert fingerprint(learner) == before
-
-
 @pytest.mark.parametrize("cuts", [[2500], [1, 2, 3], [100, 2148, 4000], [4999]])
 def test_any_tree_of_shards_comes_close_to_one_pass(train, rows, cuts):
     whole = sb.ssbc(train, 8, rotation="none").learn(rows)
@@ -38,17 +27,6 @@ def test_any_tree_of_shards_comes_close_to_one_pass(train, rows, cuts):
     assert np.allclose(shards[0].sketch.matrix, whole.sketch.matrix, rtol=1e-4, atol=1e-3)
     assert np.allclose(shards[0].sketch.mean, whole.sketch.mean, atol=1e-6)
     assert bits_changed(shards[0].coder().encode(rows), whole.coder().encode(rows)) < 0.002
-
-
-def test_merged_sketches_of_frequent_directions_keep_a_true_certificate(train, rows):
-    whole = Learner(GaussianAffinity(train), FrequentDirections(60, 16), bits=8)
-    shards = [whole.fresh().learn(part) for part in np.split(rows, [700, 3000])]
-    merged = shards[0].merge(shards[1]).merge(shards[2])
-    exact = merged.features(rows).astype(np.float64)
-    exact -= exact.mean(axis=0)
-    gap = np.linalg.eigvalsh(exact.T @ exact - merged.sketch.matrix.T @ merged.sketch.matrix)
-    assert gap[-1] <= merged.certificate * (1 + 1e-9)
-    assert gap[0] >= -1e-9 * merged.certificate
 
 
 def test_the_prior_counts_once_however_many_shards_are_merged(train, rows):

@@ -26,11 +26,6 @@ def test_a_projection_is_a_product_minus_thresholds_in_the_precision_of_the_feat
     assert np.allclose(values, features @ matrix - thresholds, atol=1e-5)
 
 
-def test_a_projection_knows_its_bits_bytes_and_farthest_threshold():
-    projection = Projection(np.ones((5, 3)), np.array([1.0, -4.0, 2.0]))
-    assert (projection.bits, projection.nbytes, projection.farthest) == (3, 18 * 8, 4.0)
-
-
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.5, 1.0]))
 def test_whitening_scales_each_direction_by_a_power_of_its_singular_value(seed, exponent):
     given_ = directions(seed=seed)
@@ -60,25 +55,6 @@ def test_holding_gives_as_many_orthonormal_directions_as_the_last_had(seed, bits
     assert np.allclose(inside, held.vectors, atol=1e-12)
     true = held.vectors.T @ (given_.vectors * given_.energies) @ given_.vectors.T @ held.vectors
     assert np.allclose(true, np.diag(held.energies), atol=1e-12)
-
-
-def projector(vectors):
-    return vectors @ vectors.T
-
-
-def test_directions_of_nearly_equal_energy_do_not_trade_places():
-    vectors = np.eye(4)
-    last = vectors[:, [0, 1]]
-    given_ = Directions(vectors[:, [0, 2, 1]], np.array([2.0, 1.05, 1.0]))
-    assert np.allclose(projector(hold(given_, last).vectors), projector(last))
-
-
-def test_a_much_stronger_direction_replaces_an_old_one():
-    vectors = np.eye(4)
-    given_ = Directions(vectors[:, [0, 2, 1]], np.array([2.0, 1.5, 1.0]))
-    held = hold(given_, vectors[:, [0, 1]])
-    assert np.allclose(projector(held.vectors), projector(vectors[:, [0, 2]]))
-    assert np.allclose(held.energies, [2.0, 1.5])
 
 
 def test_strict_arrays_give_the_same_values():

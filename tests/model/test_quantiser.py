@@ -114,16 +114,6 @@ def test_a_fit_depends_on_its_seed_and_on_no_threads(rows):
     assert not np.array_equal(first.centres, ProductQuantiser.fit(rows, 4, seed=4).centres)
 
 
-def test_rows_between_two_centres_are_decided_alone_and_together_alike():
-    """Integers in many places at the same distance of two centres."""
-    rows = np.random.default_rng(0).integers(0, 4, (4000, 3)).astype(np.float64)
-    quantiser = ProductQuantiser.fit(rows[:2000:2], 1)
-    middle = (rows[:1000] + rows[1000:2000]) / 2
-    together = quantiser.encode(middle)
-    alone = np.concatenate([quantiser.encode(row[None]) for row in middle])
-    np.testing.assert_array_equal(together, alone)
-
-
 def test_more_bytes_err_less_and_decoded_rows_keep_the_mean():
     errors = []
     for count in (1, 2, 4, 8, 16):
@@ -172,12 +162,6 @@ def test_samples_of_any_kind(rows):
     assert np.square(decoded - rows).sum() <= 0.2 * spread
     if len(np.unique(rows, axis=0)) <= 2:
         np.testing.assert_allclose(decoded, rows)
-
-
-def test_state_gives_the_same_quantiser_back():
-    again = ProductQuantiser.from_state(QUANTISER.state())
-    np.testing.assert_array_equal(again.encode(ROWS), QUANTISER.encode(ROWS))
-    assert (again.n_bytes, again.inputs, again.nbytes) == (6, 12, QUANTISER.nbytes)
 
 
 @pytest.mark.parametrize(

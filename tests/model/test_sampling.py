@@ -69,18 +69,6 @@ def test_a_copy_goes_its_own_way_and_a_restored_sample_goes_on_the_same(fingerpr
     assert np.array_equal(sample.rows, reservoir([NUMBERED], 10))
 
 
-def test_a_sample_holds_the_same_bytes_for_any_number_of_rows():
-    sample = Reservoir(10, NUMBERED, inputs=2)
-    before = sample.nbytes
-    sample.update(NUMBERED)
-    assert sample.nbytes == before == 10 * (2 + 1) * 8
-
-
-def test_a_generator_of_batches_is_read_once_and_keeps_its_precision():
-    stream = (part.astype(np.float32) for part in cut(NUMBERED, [100]))
-    assert reservoir(stream, 5).dtype == np.float32
-
-
 @pytest.mark.parametrize("stream", [[], [NUMBERED[:3]]])
 def test_a_stream_that_is_too_short_is_an_error(stream):
     with pytest.raises(InputError, match=r"has [03] rows, and 5 were asked for: ask for fewer"):
@@ -101,11 +89,6 @@ def test_a_stream_that_is_too_short_is_an_error(stream):
 def test_bad_streams_and_settings_are_refused(stream, size, seed, message):
     with pytest.raises(InputError, match=message):
         reservoir(stream, size, seed=seed)
-
-
-def test_a_strict_stream_gives_the_same_rows():
-    found = reservoir([strict.asarray(part) for part in cut(NUMBERED, [9, 200])], 20)
-    assert np.array_equal(np.asarray(found), reservoir([NUMBERED], 20))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 60), st.booleans())

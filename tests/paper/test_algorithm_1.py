@@ -50,7 +50,7 @@ def test_b_is_that_of_the_printed_algorithm(name, literal):
     wanted = printed.b.T @ printed.b
     found = sketch.matrix.T @ sketch.matrix
     assert np.abs(found - wanted).max() <= 1e-10 * np.abs(wanted).max()
-    assert sketch.shrinkage == pytest.approx(
+    assert sketch.state()["shrinkage"] == pytest.approx(
         printed.shrinkage, rel=1e-8, abs=1e-10 * np.trace(wanted)
     )
 

@@ -7,7 +7,13 @@ from scipy.spatial.distance import pdist, squareform
 
 import streambits as sb
 from paper import datasets
-from streambits.evaluation import quality, truth
+from streambits.evaluation.ranking import (
+    average_precisions,
+    counts_by_level,
+    hamming_counts,
+    mean_average_precision,
+)
+from streambits.evaluation.truth import draw_queries, neighbours_within
 
 # Thresholds
 
@@ -145,7 +151,8 @@ def test_mean_average_precision_without_ties():
     distances, near = np.array([rng.permutation(40) for _ in range(6)]), rng.random((6, 40)) < 0.2
     near[:, 0] = True
     wanted = [average_precision(np.argsort(d), t) for d, t in zip(distances, near, strict=True)]
-    np.testing.assert_allclose(quality.average_precision(distances, near, 40), wanted)
+    [counts] = counts_by_level([distances], near, 40)
+    np.testing.assert_allclose(average_precisions(*counts), wanted)
 
 
 def test_mean_average_precision_is_the_mean_over_orders_of_ties():
@@ -153,14 +160,15 @@ def test_mean_average_precision_is_the_mean_over_orders_of_ties():
     rng = np.random.default_rng(1)
     distances, near = rng.integers(0, 4, 12), np.arange(12) % 3 == 0
     draws = [average_precision(np.lexsort((rng.random(12), distances)), near) for _ in range(20000)]
-    found = quality.average_precision(distances[None], near[None], 4)[0]
+    found = mean_average_precision(counts_by_level([distances[None]], near[None], 4))
     assert found == pytest.approx(np.mean(draws), abs=5 * np.std(draws) / 20000**0.5)
 
 
 def score(learner, rows, sigma):
     codes = learner.learn(rows).coder().encode(rows)
-    queries = truth.draw_queries(150, len(rows))
-    return quality.mean_average_precision(codes, rows, queries, sigma)
+    queries = draw_queries(150, len(rows))
+    near = neighbours_within(rows, queries, sigma)
+    return mean_average_precision(hamming_counts(codes, codes[queries], near, queries))
 
 
 @pytest.mark.filterwarnings("ignore::streambits.errors.ReachWarning")

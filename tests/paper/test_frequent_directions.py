@@ -64,7 +64,7 @@ def test_error_bounds(make, size, spare):
     rounding = 1e-12 * np.sum(rows**2)
     error = np.abs(missing(rows, sketch)).max()
     assert error <= min(bounds(rows, size)) + rounding
-    assert sketch.shrinkage <= min(bounds(rows, size)) + rounding
+    assert sketch.state()["shrinkage"] <= min(bounds(rows, size)) + rounding
 
 
 @pytest.mark.parametrize("make", DATA)
@@ -93,7 +93,7 @@ def test_first_bound_is_attained():
     """l orthogonal rows of length one: everything is subtracted, the error is ||A||_F^2 / l = 1."""
     sketch = sketched(np.eye(8), 8, 1)
     assert sketch.matrix.shape[0] == 0
-    assert sketch.shrinkage == pytest.approx(1)
+    assert sketch.state()["shrinkage"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.2, 0.125])
@@ -121,4 +121,4 @@ def test_merging_adds_certificates(make, spare):
     assert first.certificate >= separate
     assert missing(rows, first)[0] >= -rounding
     assert missing(rows, first)[-1] <= first.certificate + rounding
-    assert first.shrinkage <= min(bounds(rows, 8)) + rounding
+    assert first.state()["shrinkage"] <= min(bounds(rows, 8)) + rounding

@@ -145,6 +145,3 @@ def test_missing_data_are_one_sentence(grid, tmp_path):
 def _same_surroundings(monkeypatch):
     """--data sets a variable for the workers: it is put back after each test."""
     monkeypatch.setenv("STREAMBITS_DATA", os.environ.get("STREAMBITS_DATA", "data"))
-
-
-# What remains

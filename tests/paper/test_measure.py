@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
 
 from paper import measure as module
 from paper.contestants import CONTESTANTS
-from paper.measure import Board, Cell, measure, paper_thresholds
+from paper.measure import Board, Cell, measure
 from paper.methods import METHODS
 from paper.report.tables import line
-from streambits.evaluation import truth
+from paper.truth import find
 
 RNG = np.random.default_rng(2)
 ROWS = (RNG.random((900, 16)) / np.arange(1, 17)).astype(np.float32)
@@ -32,18 +31,10 @@ def test_levels_are_those_of_the_landmarks_for_exact_methods_too(level):
     assert wide["m"] == 1700  # all columns of W
 
 
-def test_the_papers_thresholds():
-    rows = ROWS[:200]
-    thresholds = paper_thresholds(rows)
-    near = np.sort(squareform(pdist(rows)), axis=1)[:, 30].mean()
-    expected = {"sigma_30": near, "sigma_30 / 4": near / 4, "sigma_all": pdist(rows).mean()}
-    assert thresholds == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.fixture
 def small(monkeypatch):
     """A board of few rows in place of every stream."""
-    found = truth.find(ROWS[100:], np.arange(50), [0.3, 0.1, 0.9])
+    found = find(ROWS[100:], np.arange(50), [0.3, 0.1, 0.9])
     monkeypatch.setattr(module, "board", lambda *_: Board(ROWS[:100], ROWS[100:], found))
 
 

@@ -6,7 +6,6 @@ from paper.report.figures import PAPER
 from paper.report.plots import STYLES, look
 from paper.report.tables import BEYOND
 from paper.summary import Estimate
-from streambits.errors import StorageError
 
 LINES = {
     "ssbc": [(20, Estimate(0.8, 0.02, 3)), (50, Estimate(0.9, 0.01, 3))],
@@ -44,17 +43,3 @@ def test_lines_have_their_numbers_labels_and_bars():
     assert axes.get_title(loc="left") == "MAP at sigma_30"
     bars = axes.containers[0].lines[2][0].get_segments()
     assert bars[0].tolist() == [[20, pytest.approx(0.78)], [20, pytest.approx(0.82)]]
-
-
-def test_a_failed_picture_leaves_the_old_one(tmp_path):
-    class Full:
-        def savefig(self, file, **_):
-            file.write(b"half")
-            raise OSError(28, "No space left on device")
-
-    old = tmp_path / "picture.png"
-    old.write_bytes(b"old")
-    with pytest.raises(StorageError, match="No space left"):
-        plots.write(Full(), old)
-    assert old.read_bytes() == b"old"
-    assert len(list(tmp_path.iterdir())) == 1

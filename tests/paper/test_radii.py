@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from sklearn.metrics import precision_score, recall_score
+from sklearn.metrics import precision_recall_curve, precision_score, recall_score
 
-from paper.radii import at_matched_radius, at_radii, matched_radius
+from paper.histograms import count_codes
+from paper.radii import RECALLS, at_matched_radius, at_radii, matched_radius, precisions_at
+from paper.truth import find
 from streambits import Codes
-from streambits.evaluation.histograms import count_codes
-from streambits.evaluation.truth import find
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((150, 2))
@@ -57,3 +57,29 @@ def test_nothing_true_anywhere():
     assert found.radius == 0
     assert found.pooled_precision == 0
     assert np.isnan([found.precision, found.recall, found.answered, found.pooled_recall]).all()
+
+
+@pytest.mark.parametrize("count", [2, 17, 60])
+def test_without_ties_the_curve_is_scikit_learns(count):
+    distances, near = RNG.permutation(count), RNG.random(count) < 0.4
+    near[RNG.integers(count)] = True
+    order, total = np.argsort(distances), int(near.sum())
+    precision, recall, _ = precision_recall_curve(near, -distances)
+    steps = [(number + 1) / total for number in range(total)]
+    wanted = [precision[np.isclose(recall, step)].max() for step in steps]
+    found = precisions_at(np.ones((1, count), int), near[order][None].astype(int), steps)
+    assert found[0] == pytest.approx(wanted)
+
+
+def test_inside_ties_the_curve_is_that_of_rows_in_proportion():
+    counts, true = np.array([[2, 8]]), np.array([[2, 4]])
+    found = precisions_at(counts, true, (1 / 6, 2 / 6, 4 / 6, 1.0))
+    assert found[0] == pytest.approx([1, 1, 4 / 6, 6 / 10])
+
+
+def test_a_curve_has_twenty_points_from_a_twentieth_to_all():
+    counts = np.ones((1, 100), int)
+    true = (np.arange(100) % 5 == 0).astype(int)[None]
+    assert list(RECALLS) == [round(0.05 * i, 2) for i in range(1, 21)]
+    wanted = [i / (5 * i - 4) for i in range(1, 21)]
+    assert precisions_at(counts, true)[0] == pytest.approx(wanted)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from paper import methods as rivals
-from streambits.model.rotations import itq_steps, random_rotation
 
 
 def test_lsh_agrees_by_the_angle():
@@ -19,17 +18,6 @@ def test_lsh_agrees_by_the_angle():
         bits = rivals.lsh(train, 4096, seed=seed).coder().encode(turned).unpack()
         agree += (bits == bits[0]).mean(axis=1) / 4
     np.testing.assert_allclose(agree, 1 - angles / np.pi, atol=0.02)  # five standard deviations
-
-
-def test_itq_never_raises_the_quantisation_loss():
-    """'they alternatively minimize Q(B, R) = ||B - V R||_F^2': no step makes it worse."""
-    projected = np.random.default_rng(0).standard_normal((500, 12)) * np.logspace(0, -1, 12)
-    losses = []
-    for rotation in itq_steps(projected, random_rotation(12, projected, 0), 50):
-        turned = projected @ rotation
-        losses.append(np.linalg.norm(np.where(turned > 0, 1, -1) - turned))
-    assert (np.diff(losses) <= 1e-9).all()
-    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("bits", [5, 15])

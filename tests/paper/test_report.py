@@ -153,6 +153,3 @@ def test_the_table_for_a_readme(written):
     ]
     assert "| ITQ (linear) | refused |" in found.table.read_text()
     assert found.picture.read_bytes().startswith(b"\x89PNG")
-
-
-# Real cells

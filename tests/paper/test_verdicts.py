@@ -7,7 +7,6 @@ from paper.verdicts import (
     PARTLY,
     Comparison,
     Verdict,
-    describe,
     judge,
 )
 
@@ -42,18 +41,3 @@ def test_a_condition_is_the_largest_part_that_can_be_named(worse, part):
         for rival in ("MDSH", "LSH")
     ]
     assert judge(grid) == Verdict(PARTLY, f"only {part}")
-
-
-def test_the_numbers_are_told_with_the_best_and_the_worst():
-    told = describe(
-        [
-            one(0.3, data="A", level="sigma_30", rival="LSH"),
-            one(-0.2, data="B", level="sigma_30", rival="LSH"),
-            one(0.1, 0.2, data="A", level="sigma_30", rival="SH"),
-        ]
-    )
-    assert told == (
-        "Met in 1 of 3, undecided in 1, missed in 1. Best: A, LSH: 0.8 against 0.5. "
-        "Worst: B, LSH: 0.3 against 0.5."
-    )
-    assert describe([one(0.3, data="A")]) == "Met in 1 of 1, missed in 0. A: 0.8 against 0.5."

@@ -1,4 +1,4 @@
-"""The process: its token, its end, kills, a broker, slow clients, and a full queue."""
+"""The process: its token, its end, kills, and a broker."""
 
 import os
 import signal

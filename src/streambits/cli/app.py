@@ -1,4 +1,4 @@
-"""The command line: one file per verb, and here what all of them share.
+"""The command line: its verbs, and what all of them share.
 
 Exit codes: 0 done, 1 failed (one line on stderr says why), 2 wrong use, 70 a fault of streambits,
 130 interrupted.
@@ -19,16 +19,12 @@ import typer
 
 import streambits
 from streambits.cli.config import Verb
+from streambits.cli.convert import index_command, merge_command, reencode_command
 from streambits.cli.demo import demo_command
-from streambits.cli.encode import encode_command
 from streambits.cli.evaluate import evaluate_command
-from streambits.cli.index import index_command
 from streambits.cli.inspect_ import inspect_command
-from streambits.cli.learn import learn_command
-from streambits.cli.merge import merge_command
-from streambits.cli.online import online_command
+from streambits.cli.jobs import encode_command, learn_command, online_command
 from streambits.cli.options import expanded
-from streambits.cli.reencode import reencode_command
 from streambits.cli.search import search_command
 from streambits.cli.serve import serve_command
 from streambits.cli.settings import settings_command
@@ -46,23 +42,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-VERBS: dict[str, Callable[..., None]] = {
-    "demo": demo_command,
-    "evaluate": evaluate_command,
-    "learn": learn_command,
-    "online": online_command,
-    "encode": encode_command,
-    "index": index_command,
-    "search": search_command,
-    "serve": serve_command,
-    "inspect": inspect_command,
-    "merge": merge_command,
-    "reencode": reencode_command,
-    "tune": tune_command,
-    "settings": settings_command,
-}
-for _name, _verb in VERBS.items():
-    app.command(_name, cls=Verb)(expanded(_verb))
+VERBS: tuple[Callable[..., None], ...] = (
+    *(demo_command, evaluate_command, learn_command, online_command, encode_command),
+    *(index_command, search_command, serve_command, inspect_command, merge_command),
+    *(reencode_command, tune_command, settings_command),
+)
+for _verb in VERBS:
+    app.command(_verb.__name__.removesuffix("_command"), cls=Verb)(expanded(_verb))
 
 
 def _show_version(wanted: bool) -> None:

@@ -32,6 +32,7 @@ GONE = {  # names of earlier versions, alone or after that of a verb, and what t
     "evaluate rows": "name the rows after the model; runbooks are in benchmarks/runbooks.py",
     "evaluate runbook": "use python -m benchmarks.runbooks in the repository",
     "evaluate generate": "use python -m benchmarks.runbooks in the repository",
+    **dict.fromkeys(("every_epoch", "bit_strings"), "encode queries in Python (docs/postgres.md)"),
     "demo out": "python -m paper draws plots in the repository",
 }
 

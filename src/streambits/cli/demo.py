@@ -1,21 +1,18 @@
 """`streambits demo`: what the codes are worth, in a table, without a download."""
 
-import json
 import time
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.table import Table
 
-import streambits
 from streambits._arrays import blocks
 from streambits.cli import output
 from streambits.cli.options import AsJson
 from streambits.evaluation.bits import bits_changed
-from streambits.evaluation.quality import mean_average_precision
-from streambits.evaluation.truth import draw_queries
+from streambits.evaluation.ranking import hamming_counts, mean_average_precision
+from streambits.evaluation.truth import draw_queries, neighbours_within
 from streambits.features import nearest
 from streambits.methods import ssbc
 from streambits.methods.settings import Settings
@@ -44,10 +41,11 @@ def demo_command(
     shape = (LANDMARKS + rows, 50)  # column t is uniform on [0, 1 / t^2]
     drawn = np.random.default_rng(seed).random(shape) / np.arange(1, 51) ** 2
     landmarks, stream = np.split(drawn.astype(np.float32), [LANDMARKS])
-    queries, radius = draw_queries(QUERIES, rows, seed=seed), nearest(30).distance(landmarks)
+    queries = draw_queries(QUERIES, rows, seed=seed)
+    near = neighbours_within(stream, queries, nearest(30).distance(landmarks))
 
     def score(codes: Codes) -> float:
-        return mean_average_precision(codes, stream, queries, radius)
+        return mean_average_precision(hamming_counts(codes, codes[queries], near, queries))
 
     with output.working(output.stderr(), f"Uniform, {ONLINE_BITS} bits, online"):
         codes, online = encode_while_learning(landmarks, stream, seed)
@@ -60,17 +58,20 @@ def demo_command(
                 learner = Settings(bits, method, seed=seed).build(landmarks)
                 value = score(learner.learn(stream).coder().encode(stream))
                 scores.append({"method": name, "bits": bits, "map": value})
-    if as_json:
-        facts = {"streambits": streambits.__version__, "seed": seed, "rows": rows}
-        typer.echo(json.dumps(facts | {"online": online, "scores": scores}))
-        return
-    output.stdout().print(
+    text = (
         f"\nssbc on Uniform, {ONLINE_BITS} bits, one pass over {rows:,} rows:\n"
         f"  MAP online    {online['map_online']:.3f}  each code is final at once\n"
         f"  MAP at end    {online['map_end']:.3f}  all codes made after the last row\n"
         f"  bits changed  {online['bits_changed']:.2%}  at each refresh, every {REFRESH} rows\n"
     )
-    output.stdout().print(_table(scores))
+    lines = [
+        (name, *(f"{one['map']:.3f}" for one in scores if one["method"] == name))
+        for name in METHODS.values()
+    ]
+    heads = ("method", *(f"{bits} bits" for bits in BITS))
+    facts = {**output.VERSION, "seed": seed, "rows": rows, "online": online, "scores": scores}
+    table = output.table("MAP at the end of the stream", heads, lines)
+    output.result(facts, [text, table], as_json)
 
 
 def encode_while_learning(
@@ -88,16 +89,3 @@ def encode_while_learning(
     rate = round(len(stream) / (time.perf_counter() - started), 1)
     facts = {"rows_per_second": rate, "certificate": learner.certificate}
     return codes, facts | {"bits_changed": float(np.mean(changes))}
-
-
-def _table(scores: list[dict[str, Any]]) -> Table:
-    """One line per method, one column per length; the best of each in bold."""
-    table = Table("method", title="MAP at the end of the stream")
-    best = {bits: max(one["map"] for one in scores if one["bits"] == bits) for bits in BITS}
-    for bits in BITS:
-        table.add_column(f"{bits} bits", justify="right")
-    for name in METHODS.values():
-        own = {one["bits"]: one["map"] for one in scores if one["method"] == name}
-        cells = (f"{'[bold]' * (own[bits] == best[bits])}{own[bits]:.3f}" for bits in BITS)
-        table.add_row(name, *cells)
-    return table

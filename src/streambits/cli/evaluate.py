@@ -1,6 +1,5 @@
 """`streambits evaluate`: how well a model's codes find the nearest of your own rows."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-import streambits
 from streambits._files import check_writable
 from streambits.cli import output
-from streambits.cli.options import HELP, MODEL_HELP, ROWS_SHOWN, RowOptions, Rows, Shown, option
+from streambits.cli.options import MODEL_HELP, READ, RowOptions, Rows, Shown, option
 from streambits.evaluation.evaluate import BYTES, LENGTHS, QUERIES, ROWS, evaluate
 from streambits.evaluation.plot import check_plot, write_plot
 from streambits.evaluation.result import KIND_NAMES, Evaluation, bytes_rows, headings, table_rows
@@ -27,7 +25,7 @@ def _numbers(name: str, text: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(RowOptions):
     """What is compared, and on how much."""
 
     queries: str | None = option(None, "Rows to search for. Default: 1,000 held-out rows.")
@@ -38,15 +36,15 @@ class EvaluateOptions:
     sample: int = option(ROWS, "Rows to use at most.", least=2)
     seed: int = option(0, "Random seed.", least=0)
     plot: str | None = option(None, "Picture to write: .png, .svg or .pdf (extra plot).")
-    json: bool = option(False, HELP["json"])
 
 
 def evaluate_command(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     rows: Rows,
     *,
-    options: Annotated[EvaluateOptions, Shown("queries k lengths bytes target sample plot json")],
-    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
+    options: Annotated[
+        EvaluateOptions, Shown(f"queries k lengths bytes target sample plot {READ}")
+    ],
 ) -> None:
     """Measure how well a model's codes find the true nearest neighbours among your rows.
 
@@ -64,7 +62,7 @@ def evaluate_command(
     found = open_model(model)
 
     def read(name: str) -> Any:
-        drawn = output.draw(reading.open(name), options.sample, options.seed)
+        drawn = output.draw(options.open(name), options.sample, options.seed)
         found.check_rows(drawn.shape[1], name)
         return drawn
 
@@ -74,35 +72,28 @@ def evaluate_command(
         found.learner() or found.content,  # a learner can be learned at other lengths
         every,
         queries=asked,
-        k=options.k,
         lengths=lengths,
         bytes=sizes,
-        target=options.target,
-        sample=options.sample,
-        seed=options.seed,
+        **{name: getattr(options, name) for name in ("k", "target", "sample", "seed")},
         on_code=lambda size: console.print(f"learning codes of {size}"),
     )
     if plot is not None:
         write_plot(result, plot)
         console.print(f"plot: {plot}", soft_wrap=True, markup=False)
-    if options.json:
-        typer.echo(json.dumps({"streambits": streambits.__version__, **result.as_dict()}))
-        return
-    for part in _shown(result):
-        output.stdout().print(part, soft_wrap=isinstance(part, str), markup=False)
+    output.result({**output.VERSION, **result.as_dict()}, _shown(result), options.json)
 
 
 def _shown(found: Evaluation) -> list[Table | str]:
     """The tables for people, why codes are missing, and the advice."""
-    title = f"Recall of the {found.k} nearest: {found.queries:,} queries among {found.rows:,} rows"
+    title = f"Recall of the {found.k} nearest"
     shown: list[Table | str] = []
     sizes = list(bytes_rows(found))
     if len(sizes) > 1:
         own = "" if found.itself is None else str(found.itself.n_bytes)
-        text = f"Recall of the {found.k} nearest in the first {found.k} answers, by bytes"
-        shown.append(_table(text, ("bytes", *KIND_NAMES.values()), sizes, own))
-    own = str(found.model.bits)
-    shown.append(_table(title, headings(found), table_rows(found), own))
+        text, heads = f"{title} in the first {found.k} answers, by bytes", KIND_NAMES.values()
+        shown.append(_table(text, ("bytes", *heads), sizes, own))
+    title += f": {found.queries:,} queries among {found.rows:,} rows"
+    shown.append(_table(title, headings(found), table_rows(found), str(found.model.bits)))
     shown += [f"{one.bits} bits: {one.reason}" for one in found.lengths if one.reason]
     shown += [f"{one.label}: {one.reason}" for one in found.sizes if one.reason]
     use = found.use
@@ -114,10 +105,8 @@ def _shown(found: Evaluation) -> list[Table | str]:
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], own: str) -> Table:
-    """A table; own: the first cell of the row in bold."""
-    table = Table(*heads, title=title)
+    """A table of figures; own: the first cell of the row in bold."""
+    table = output.table(title, heads, rows, lambda row: row[0] == own)
     for column in table.columns:
         column.justify = "right"
-    for row in rows:
-        table.add_row(*row, style="bold" if row[0] == own else None)
     return table

@@ -1,19 +1,22 @@
 """`streambits inspect`: what a model, an index, codes or a job's folder hold."""
 
-import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-import streambits
 from streambits.cli import output
 from streambits.cli.options import AsJson
 from streambits.jobs.describe import Facts, describe
 from streambits.jobs.folder import named_settings
 
-NESTED = ("spectrum", "drift", "each", "coders", "model", "codes", "job", "progress")
+CAPTIONS = {
+    "drift": "drift, the last measurements",
+    "each": "codes by epoch",
+    "coders": "coders by epoch",
+}
+NESTED = ("spectrum", *CAPTIONS)
 WORDS = {
     "bytes": "bytes in memory",
     "certificate_relative": "of the energy",
@@ -27,10 +30,7 @@ ENDS = {  # by whether a source has no end, and whether all of it was read
 
 
 def inspect_command(
-    path: Annotated[
-        str,
-        typer.Argument(help="A model, an index, codes, or the folder of a job."),
-    ],
+    path: Annotated[str, typer.Argument(help="A model, an index, codes, or the folder of a job.")],
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -43,71 +43,49 @@ def inspect_command(
     """
     with output.working(output.stderr(), f"reading {path}"):
         facts = describe(path)
-    if as_json:
-        typer.echo(json.dumps({"streambits": streambits.__version__, "path": path, **facts}))
+    output.result({**output.VERSION, "path": path, **facts}, _parts(path, facts), as_json)
+
+
+def _parts(title: str, facts: Facts) -> Iterator[Table]:
+    """Tables, one below the other."""
+    kind = facts["kind"]
+    if kind == "job":
+        yield from _job(facts)
         return
-    console = output.stdout()
-    for part in _parts(path, facts):
-        console.print(part, soft_wrap=isinstance(part, str), markup=False)
-
-
-def _parts(title: str, facts: Facts) -> Iterator[Any]:
-    """Tables and plots, one below the other."""
-    yield from _job(facts) if facts["kind"] == "job" else ()
-    if facts["kind"] != "job":
-        kind = facts["kind"]
-        yield _table(title if title == kind else f"{title}: {kind}", facts)
-    for name, caption in (("drift", "drift, the last measurements"), ("each", "codes by epoch")):
+    plain = {name: value for name, value in facts.items() if name not in (*NESTED, "kind")}
+    yield _table(title if title == kind else f"{title}: {kind}", plain)
+    for name, caption in CAPTIONS.items():
         if facts.get(name):
-            yield _listed(caption, facts[name])
-    if facts["kind"] == "coders" and facts["coders"]:
-        yield _listed("coders by epoch", facts["coders"])
+            rows = ([_text(*cell) for cell in row.items()] for row in facts[name])
+            yield output.table(caption, list(facts[name][0]), rows)
 
 
-def _job(facts: Facts) -> Iterator[Any]:
-    yield _table("job", _progress(facts) | _described(facts["job"]))
-    if "codes" in facts:
-        yield from _parts("codes", {"kind": "codes", **facts["codes"]})
-    for name in ("model", "coders"):
-        if name in facts:
-            yield from _parts(name, facts[name])
-
-
-def _progress(facts: Facts) -> Facts:
-    """How far a job is."""
-    endless = facts.get("endless", False)
-    state = "running" if facts["running"] else ENDS[endless][facts.get("finished")]
-    counts = facts.get("progress", {})
-    more = {"end": "none: a broker's stream goes on"} if endless else {}
-    found = {key: counts[key] for key in ("rows", "rejects") if key in counts}
-    return {"state": state} | more | found
-
-
-def _described(job: Facts) -> Facts:
-    """What a job does."""
+def _job(facts: Facts) -> Iterator[Table]:
+    """How far a job is, what it does, and what it has made."""
+    endless, counts, job = facts.get("endless", False), facts.get("progress", {}), facts["job"]
     source = job.get("source")
     files = source.get("files", []) if isinstance(source, dict) else []
     if files:
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        source = f"{files[0][0]}{more}"
-    facts = {"verb": job.get("verb"), "source": source, "sink": job.get("sink")}
-    return {**facts, **named_settings(job)}
+        source = files[0][0] + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    rows = {
+        "state": "running" if facts["running"] else ENDS[endless][facts.get("finished")],
+        "end": "none: a broker's stream goes on" if endless else None,
+        "rows": counts.get("rows"),
+        "rejects": counts.get("rejects"),
+        "verb": job.get("verb"),
+        "source": source,
+        "sink": job.get("sink"),
+    }
+    yield _table("job", rows | named_settings(job))
+    for name in ("codes", "model", "coders"):
+        if name in facts:
+            yield from _parts(name, {"kind": name} | facts[name])
 
 
 def _table(title: str, facts: Facts) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False)
-    for name, value in facts.items():
-        nested = name in NESTED and isinstance(value, list | dict)
-        if value is not None and name != "kind" and not nested:
-            table.add_row(WORDS.get(name, name), _text(name, value))
-    return table
-
-
-def _listed(title: str, rows: list[Facts]) -> Table:
-    table = Table(*rows[0], title=title, title_justify="left")
-    for row in rows:
-        table.add_row(*(_text(name, value) for name, value in row.items()))
-    return table
+    present = {name: value for name, value in facts.items() if value is not None}
+    rows = ((WORDS.get(name, name), _text(name, value)) for name, value in present.items())
+    return output.table(title, (), rows)
 
 
 def _text(name: str, value: Any) -> str:

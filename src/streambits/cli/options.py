@@ -49,41 +49,58 @@ def option(default: Any, text: str, **limits: Any) -> Any:
     return field(default=default, metadata={"help": text, **limits})
 
 
+def refusing(case: str) -> Any:
+    """A field that says whether a case is an error."""
+    return option("refuse", f"{case}: refuse, or accept.", choices=("refuse", "accept"))
+
+
+READ = "columns ids json"  # options of all who read rows
+
+
 @dataclass(frozen=True)
-class JobOptions:
-    """How a job reads its source, commits, and reports."""
+class RowOptions:
+    """How a verb reads rows, and prints its result."""
 
     columns: str | None = option(
         None, "Columns or keys of the vector. Default: the only list, or all numbers."
     )
     ids: str | None = option(None, "Id column or key (Kafka also @key). Default: rows are counted.")
-    removed: str | None = option(None, "Column or key that is true where an id is removed.")
-    keep: str | None = option(None, "Further columns or keys to keep as texts.")
     format: str | None = option(
         None, "Format; of messages json, arrow or f4. Default: by file name, csv for -."
     )
-    follow: bool = option(False, "Keep reading from a broker until interrupted.")
-    idle: float | None = option(None, "Follow until so many seconds bring no row.", least=0)
+    json: bool = option(False, "Print JSON.")
+
+    def open(self, paths: str | list[str], **more: Any) -> Source:
+        """Open a source of rows. more: as for `open_source`."""
+        columns = column_names(self.columns)
+        return open_source(paths, columns=columns, ids=self.ids, format=self.format, **more)
+
+
+@dataclass(frozen=True)
+class StreamOptions(RowOptions):
+    """How a verb reads a stream."""
+
+    removed: str | None = option(None, "Column or key that is true where an id is removed.")
     retry_seconds: float | None = option(
         None, "Seconds to wait for a broker or database. Default: 60.", least=0
     )
-    changed_source: str = option(
-        "refuse",
-        "If files read before have changed: refuse, or accept.",
-        choices=("refuse", "accept"),
-    )
-    out_of_reach: str = option(
-        "refuse",
-        "If over half of a batch is too far from all landmarks: refuse, or accept.",
-        choices=("refuse", "accept"),
-    )
+
+
+@dataclass(frozen=True)
+class JobOptions(StreamOptions):
+    """How a job reads its source, commits, and reports."""
+
+    keep: str | None = option(None, "Further columns or keys to keep as texts.")
+    follow: bool = option(False, "Keep reading from a broker until interrupted.")
+    idle: float | None = option(None, "Follow until so many seconds bring no row.", least=0)
+    changed_source: str = refusing("If files read before have changed")
+    out_of_reach: str = refusing("If over half of a batch is too far from all landmarks")
     skip_bad: bool = option(False, "Put bad rows aside in a file, and go on.")
     commit_rows: int = option(
         PACE.rows, "Rows between two commits at most; on a device 16 times as many.", least=1
     )
     commit_seconds: float = option(PACE.seconds, "Seconds between two commits at most.", least=0.01)
     device: str | None = option(None, "Torch device to learn and encode on, such as cuda.")
-    json: bool = option(False, "Print JSON.")
     quiet: bool = option(False, "Print only errors to stderr.")
     log_json: bool = option(False, "Print JSON lines to stderr.")
     metrics_port: int | None = option(
@@ -110,53 +127,24 @@ class JobOptions:
         """Names of what is kept beside the codes."""
         return tuple(column_names(self.keep) or ())
 
-    def open(self, sources: list[str]) -> Source:
+    def open(self, paths: str | list[str], **more: Any) -> Source:
         """Open the source of the job."""
-        return open_source(
-            sources,
-            columns=column_names(self.columns),
-            ids=self.ids,
+        return super().open(
+            paths,
             removed=self.removed,
             keep=self.kept,
-            format=self.format,
             follow=self.follow,
             idle=self.idle,
             retry_seconds=self.retry_seconds,
             accept_changes=self.changed_source == "accept",
+            **more,
         )
-
-
-HELP = {one.name: one.metadata["help"] for one in fields(JobOptions)}
-
-
-@dataclass(frozen=True)
-class RowOptions:
-    """How a verb that is no job reads rows."""
-
-    columns: str | None = option(None, HELP["columns"])
-    ids: str | None = option(None, HELP["ids"])
-    format: str | None = option(None, HELP["format"])
-
-    def open(self, name: str) -> Source:
-        """Open a source of rows."""
-        columns = column_names(self.columns)
-        return open_source(name, columns=columns, ids=self.ids, format=self.format)
-
-
-ROWS_SHOWN = "columns ids"
 
 
 def given_settings(context: typer.Context) -> list[str]:
     """Names of the settings that are not left at their defaults."""
     sources = {one.name: context.get_parameter_source(one.name) for one in fields(Settings)}
     return [name for name, source in sources.items() if source and source.name != "DEFAULT"]
-
-
-def refuse_settings(context: typer.Context, flag: str, allowed: tuple[str, ...] = ()) -> None:
-    """Refuse settings beside a model that has its own. allowed: names of those that it has not."""
-    for name in given_settings(context):
-        if name not in allowed:
-            raise typer.BadParameter(f"{name} is that of the model: leave it out with {flag}")
 
 
 class Shown(NamedTuple):

@@ -7,13 +7,15 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 
 import streambits
 from streambits.cli.options import JobOptions
@@ -26,6 +28,7 @@ from streambits.jobs.reader import sample_source
 from streambits.model.batches import Reject
 
 LINE_SECONDS = 5.0  # between two lines of a job
+VERSION = {"streambits": streambits.__version__}
 H = TypeVar("H", bound=logging.Handler)
 logger = logging.getLogger("streambits")
 VISIBLE = (
@@ -57,9 +60,26 @@ def working(console: Console, title: str) -> Iterator[None]:
         yield
 
 
-def result(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print the result of a verb: one object for programs, or a line for people."""
-    typer.echo(json.dumps(facts)) if as_json else stdout().print(text, soft_wrap=True, markup=False)
+def result(facts: dict[str, Any], parts: Iterable[Table | str], as_json: bool) -> None:
+    """Print the result of a verb: one object for programs, or tables and lines for people."""
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for part in parts:
+        stdout().print(part, soft_wrap=isinstance(part, str), markup=False)
+
+
+def table(
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    bold: Callable[[Sequence[str]], bool] = lambda _: False,
+) -> Table:
+    """A table; without heads, of names and values. bold: says which rows are."""
+    made = Table(*heads, title=title or None, title_justify="left", show_header=bool(heads))
+    for row in rows:
+        made.add_row(*row, style="bold" if bold(row) else None)
+    return made
 
 
 def show_reject(reject: Reject) -> None:
@@ -78,12 +98,8 @@ def draw(source: Source, size: int, seed: int) -> Any:
 
 
 def duration(seconds: float | None) -> str:
-    """Time left in words; nothing if it is not known."""
-    if seconds is None:
-        return ""
-    if seconds < 100:
-        return f"{seconds:.0f} s left"
-    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"
+    """Time left, as 1:02:03; nothing if it is not known."""
+    return "" if seconds is None else f"{timedelta(seconds=round(seconds))} left"
 
 
 # Jobs
@@ -152,13 +168,15 @@ def job_progress() -> Iterator[Watcher]:
 def progress_line(progress: Progress) -> str:
     """How far a job is, in one line."""
     total = "" if progress.total is None else f" of {progress.total:,}"
-    words = [f"{progress.rows:,}{total} rows", f"{progress.rate:,.0f} rows/s"]
-    words.append(duration(progress.left))
-    if progress.certificate is not None:
-        words.append(f"certificate {progress.certificate:.3g}")
-    words.append(f"epoch {progress.epoch}")
-    if progress.lag is not None:
-        words.append(f"{progress.lag:,} waiting")
+    certificate, lag = progress.certificate, progress.lag
+    words = [
+        f"{progress.rows:,}{total} rows",
+        f"{progress.rate:,.0f} rows/s",
+        duration(progress.left),
+        "" if certificate is None else f"certificate {certificate:.3g}",
+        f"epoch {progress.epoch}",
+        "" if lag is None else f"{lag:,} waiting",
+    ]
     counts = {
         "of them wait for landmarks": progress.waiting,
         "removed": progress.removed,
@@ -195,7 +213,7 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
 
 def _end(verb: str, end: Progress, out: str) -> dict[str, Any]:
     names = ("bytes", "rejects", "removed", "waiting", "out_of_reach", "epoch")
-    facts: dict[str, Any] = {"streambits": streambits.__version__, "verb": verb, "out": out}
+    facts: dict[str, Any] = {**VERSION, "verb": verb, "out": out}
     facts |= {"rows": end.rows, "new_rows": end.fresh, "seconds": round(end.seconds, 3)}
     facts |= {name: getattr(end, name) for name in (*names, "certificate", "stopped")}
     return dict(finite(facts | {"rows_per_second": round(end.rate, 1)}))

@@ -1,7 +1,6 @@
 """`streambits search`: the nearest codes of queries, whatever epoch they are of."""
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,30 +9,22 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from streambits._arrays import Ids, as_ids
 from streambits.cli import output
-from streambits.cli.options import HELP, ROWS_SHOWN, Model, RowOptions, Shown, option
+from streambits.cli.options import READ, Model, RowOptions, Shown, option, refusing
 from streambits.epochs.coder_set import AUTO, CoderSet
-from streambits.errors import InputError, StorageError
+from streambits.errors import InputError
 from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
-from streambits.jobs.search import (
-    Answer,
-    Ranking,
-    Searcher,
-    WaitingRows,
-    open_searcher,
-    rows_by_id,
-)
+from streambits.jobs.search import Answer, Ranking, Searcher, WaitingRows, open_searcher, rows_by_id
 from streambits.model.batches import RowBatch
 from streambits.model.metric import COSINE, EUCLIDEAN, INNER
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(RowOptions):
     """What is searched, and how answers are ranked."""
 
     candidates: str | int | None = option(
@@ -49,16 +40,9 @@ class SearchOptions:
     exact: str | None = option(None, "The encoded rows: answers are proven (certified models).")
     radius: int | None = option(None, "Find all codes within so many bits instead.", least=0)
     allow: str | None = option(None, "Ids to choose from: 1,2,3, or a file of them.")
-    real: bool | None = option(
-        None, "Whether to rank by real values of queries. Default: yes, but for tables."
-    )
+    real: bool | None = option(None, "Whether to rank by real values of queries. Default: yes.")
     rerank_ids: str | None = option(None, "Id column of the encoded rows.")
-    out_of_reach: str = option(
-        "refuse",
-        "If over half of the queries are out of reach: refuse, or accept.",
-        choices=("refuse", "accept"),
-    )
-    json: bool = option(False, HELP["json"])
+    out_of_reach: str = refusing("If over half of the queries are out of reach")
 
     def __post_init__(self) -> None:
         if self.radius is not None and (
@@ -79,8 +63,7 @@ def search_command(
     query: Annotated[str, typer.Option(help="Rows to search for: file, folder, or -.")],
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Answers per query.")] = 10,
     model: Model = None,
-    options: Annotated[SearchOptions, Shown("candidates metric rerank exact radius allow json")],
-    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
+    options: Annotated[SearchOptions, Shown(f"candidates metric rerank exact radius allow {READ}")],
 ) -> None:
     """Find the nearest codes of each query, in all epochs.
 
@@ -89,7 +72,7 @@ def search_command(
 
     Example: streambits search job/ --query queries.npy -k 10
     """
-    console, source = output.stderr(), reading.open(query)
+    console, source = output.stderr(), options.open(query)
     rows = None if options.rerank is None else open_source(options.rerank, ids=options.rerank_ids)
     with output.working(console, f"opening {where}"):
         only = None if options.allow is None else read_ids(options.allow)
@@ -110,14 +93,11 @@ def search_command(
 
 
 def _warn_of_retired(searcher: Searcher | WaitingRows) -> None:
-    if not isinstance(searcher, Searcher):
-        return
-    coders = searcher.model.coders
-    if searcher.retired and isinstance(coders, CoderSet):
+    coders = searcher.model.coders if isinstance(searcher, Searcher) else None
+    if isinstance(coders, CoderSet) and searcher.retired:
         output.stderr().print(
-            f"left out: {searcher.retired:,} codes of epochs before {coders.retired}, whose "
-            f"coders were retired (keep_epochs); streambits reencode brings them to the newest "
-            f"epoch",
+            f"left out: {searcher.retired:,} codes of epochs before {coders.retired}, whose coders "
+            f"were retired (keep_epochs); streambits reencode brings them to the newest epoch",
             soft_wrap=True,
         )
 
@@ -138,42 +118,31 @@ def _usable(source: Source) -> Iterator[RowBatch]:
 
 def read_ids(text: str) -> Ids:
     """Ids in a text (1,2,3), a .npy file, or a file of a line each."""
+    path = Path(text)
     try:
-        if all(part.strip().lstrip("-").isdigit() for part in text.split(",")):
-            return np.array(text.split(","), np.int64)
-        if text.endswith(".npy"):
-            return as_ids(load_array(Path(text)).reshape(-1))
-        if "," in text and not Path(text).exists():
-            return as_ids([part.strip() for part in text.split(",")])
-        lines = Path(text).read_text(encoding="utf-8").split()
-        whole = all(line.lstrip("-").isdigit() for line in lines)
-        return np.array(lines, np.int64) if whole else as_ids(lines)
+        if path.suffix == ".npy":
+            return as_ids(load_array(path).reshape(-1))
+        listed = _whole([text]) or ("," in text and not path.exists())
+        words = text.split(",") if listed else path.read_text(encoding="utf-8").split()
+        names = [word.strip() for word in words]
+        return np.array(names, np.int64) if _whole(names) else as_ids(names)
     except (OSError, ValueError, OverflowError) as error:
         raise InputError(f"{text} cannot be read as ids, one per line or 1,2,3: {error}") from error
+
+
+def _whole(words: list[str]) -> bool:
+    return all(word.lstrip("-").isdigit() for word in words)
 
 
 def show(answers: Iterable[Answer], as_json: bool) -> None:
     """For programs one line per query, as they come; for people a table."""
     if as_json or not sys.stdout.isatty():
         for answer in answers:
-            _print(json.dumps(answer.as_dict()))
+            typer.echo(json.dumps(answer.as_dict()))
         return
-    table = Table("query", "id", "distance", "proven")
-    for number, answer in enumerate(answers):
-        table.add_section() if number else None
-        proven = "" if answer.reads is None else "yes"
-        for place, hit in enumerate(zip(answer.ids, answer.distances, strict=True)):
-            name = "" if place else str(answer.query)
-            table.add_row(name, str(hit[0]), f"{hit[1]:g}", proven)
-    output.stdout().print(table)
-
-
-def _print(line: str) -> None:
-    """A line to standard output at once; one that is closed wants no more, without a word."""
-    try:
-        typer.echo(line)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains at the end
-        raise StorageError(f"standard output: {error.strerror or error}") from error
+    rows = (
+        (str(answer.query), str(name), f"{distance:g}", "" if answer.reads is None else "yes")
+        for answer in answers
+        for name, distance in zip(answer.ids, answer.distances, strict=True)
+    )
+    output.stdout().print(output.table("", ("query", "id", "distance", "proven"), rows))

@@ -9,16 +9,15 @@ from typing import Annotated
 import typer
 
 from streambits.cli import output
-from streambits.cli.options import HELP, Shown, column_names, given_settings, option
+from streambits.cli.options import Shown, StreamOptions, column_names, given_settings, option
 from streambits.errors import ReachWarning
 from streambits.io.protocols import Source
-from streambits.io.rows import open_source
 from streambits.io.urls import is_url
 from streambits.methods.settings import Settings
 
 
 @dataclass(frozen=True)
-class ServeOptions:
+class ServeOptions(StreamOptions):
     """Where the service listens, what it reads, and what it allows."""
 
     host: str = option("127.0.0.1", "Address to listen on; beyond loopback put TLS before it.")
@@ -28,32 +27,19 @@ class ServeOptions:
     )
     allow_host: str | None = option(None, "Further names of the service, with commas.")
     source: str | None = option(None, "Rows to read as well, from the last committed offset.")
-    columns: str | None = option(None, HELP["columns"])
-    ids: str | None = option(None, HELP["ids"])
-    removed: str | None = option(None, HELP["removed"])
-    format: str | None = option(None, HELP["format"])
-    retry_seconds: float | None = option(None, HELP["retry_seconds"], least=0)
     keep_rows: bool = option(False, "Store raw rows too: for true distances and proofs.")
     max_body: int = option(32 << 20, "Bytes of a request at most.", least=1024)
     max_rows: int = option(100_000, "Rows of a request at most.", least=1)
     queue: int = option(64, "Changes that may wait; more are refused with 429.", least=1)
     seconds: float | None = option(None, "Stop after so many seconds.", least=0)
-    json: bool = option(False, HELP["json"])
 
-    def open(self) -> Source | None:
+    def stream(self) -> Source | None:
         """Open the source, if there is one."""
         if self.source is None:
             return None
         broker = is_url(self.source)
-        return open_source(
-            self.source,
-            columns=column_names(self.columns),
-            ids=self.ids,
-            removed=self.removed,
-            format=self.format,
-            follow=broker,
-            retry_seconds=self.retry_seconds if broker else None,
-        )
+        retry = self.retry_seconds if broker else None
+        return self.open(self.source, removed=self.removed, follow=broker, retry_seconds=retry)
 
 
 def serve_command(
@@ -62,7 +48,7 @@ def serve_command(
     *,
     options: Annotated[
         ServeOptions,
-        Shown("host port token_file allow_host source columns ids keep_rows json"),
+        Shown("host port token_file allow_host source columns ids format keep_rows json"),
     ],
     settings: Annotated[Settings, Shown("bits refine")],
 ) -> None:
@@ -83,7 +69,7 @@ def serve_command(
         host=options.host,
         port=options.port,
         token_file=options.token_file,
-        source=options.open(),
+        source=options.stream(),
         keep_rows=options.keep_rows,
         limits=Limits(body=options.max_body, rows=options.max_rows),
         queue_length=options.queue,
@@ -96,4 +82,4 @@ def serve_command(
 
 def _tell(as_json: bool, address: str, token: str) -> None:
     text = f"serving at {address}\ntoken in {token}"
-    output.result({"address": address, "token": token}, text, as_json)
+    output.result({"address": address, "token": token}, [text], as_json)

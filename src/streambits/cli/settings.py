@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from streambits.cli import output
-from streambits.cli.config import Verb, verbs_of
+from streambits.cli.config import verbs_of
 
 
 def settings_command(
@@ -23,20 +22,24 @@ def settings_command(
     }
     if verb is not None and verb not in verbs:
         raise typer.BadParameter(f"{verb!r} has no settings: choose one of {', '.join(verbs)}")
-    table = Table("setting", "default", "what it is for", *([] if verb else ["verbs"]))
-    for name, (option, having) in shared_settings(verbs if verb is None else {verb: verbs[verb]}):
-        cells = (name, default_of(option), described(option))
-        table.add_row(*cells, *([] if verb else [", ".join(having)]))
-    output.stdout().print(table)
+    chosen = verbs if verb is None else {verb: verbs[verb]}
+    rows = [
+        (name, default_of(one), described(one), *([] if verb else [", ".join(having)]))
+        for name, one, having in shared_options(
+            {name: one.settings for name, one in chosen.items()}
+        )
+    ]
+    heads = ("setting", "default", "what it is for", *([] if verb else ["verbs"]))
+    output.stdout().print(output.table("", heads, rows))
 
 
-def shared_settings(verbs: dict[str, Verb]) -> Iterator[tuple[str, tuple[Any, list[str]]]]:
-    """For each setting, by name, its option and the verbs that have it with the same help."""
-    found: dict[tuple[str, str], tuple[Any, list[str]]] = {}
-    for verb, one in verbs.items():
-        for name, option in one.settings.items():
-            found.setdefault((name, str(option.help)), (option, []))[1].append(verb)
-    yield from ((name, found[name, text]) for name, text in sorted(found))
+def shared_options(tables: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any, list[str]]]:
+    """Each name and option of the verbs, and which of them have it with the same help."""
+    shared: dict[tuple[str, str], tuple[Any, list[str]]] = {}
+    for verb, options in tables.items():
+        for name, option in options.items():
+            shared.setdefault((name, str(option.help)), (option, []))[1].append(verb)
+    yield from ((name, *shared[name, text]) for name, text in sorted(shared))
 
 
 def described(option: Any) -> str:

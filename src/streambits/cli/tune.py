@@ -13,7 +13,7 @@ from rich.table import Table
 from streambits._digests import seal_text
 from streambits._files import replacing
 from streambits.cli import output
-from streambits.cli.options import ROWS_SHOWN, AsJson, RowOptions, Rows, Shown, option
+from streambits.cli.options import READ, RowOptions, Rows, Shown, option
 from streambits.errors import StorageError
 from streambits.methods.settings import Settings
 from streambits.model.codes import MOST_BITS
@@ -21,7 +21,8 @@ from streambits.model.quantiser import MOST_BYTES
 from streambits.tune import ANSWERS, CANDIDATES, TARGETS, Tuned, code_size, tune
 
 TABLE_TRIALS = 10
-LEARN_FLAGS = ("columns", "ids", "bits", "method", "refine", "metric")  # the others: --set
+READING = ("columns", "ids", "format")
+LEARN_FLAGS = (*READING, "bits", "method", "refine", "metric")  # the others: --set
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,7 @@ def tune_command(
     out: Annotated[
         Path | None, typer.Option(help="New TOML file of the choice, for --config of learn.")
     ] = None,
-    as_json: AsJson = False,
-    reading: Annotated[RowOptions, Shown(ROWS_SHOWN)],
+    reading: Annotated[RowOptions, Shown(READ)],
 ) -> None:
     """Choose features, landmarks, bandwidth, whitening and rotation on a sample of your rows.
 
@@ -69,14 +69,13 @@ def tune_command(
     with output.working(console, f"trying settings, {options.seconds:g} s and a little more"):
         tuned = tune(drawn, **asdict(options))
     best = _settings(tuned.settings)
-    line = command_line(rows, asdict(reading) | best)
-    if as_json:
-        facts = {"settings": best, "candidates": tuned.candidates, "command": line}
-        typer.echo(json.dumps(facts | {"trials": _trials(tuned)}))
-    else:
-        output.stdout().print(_table(tuned))
-        text = f"best: {tuned.settings}{_advice(tuned)}\n\n{line}"
-        output.stdout().print(text, soft_wrap=True, markup=False)
+    line = command_line(rows, {name: getattr(reading, name) for name in READING} | best)
+    facts = {"settings": best, "candidates": tuned.candidates, "command": line}
+    text = f"best: {tuned.settings}"
+    if tuned.candidates is not None:
+        text += f"\nA search for ten answers should rank candidates: {tuned.candidates}."
+    shown: list[Table | str] = [_table(tuned), f"{text}\n\n{line}"]
+    output.result(facts | {"trials": _trials(tuned)}, shown, reading.json)
     if out is not None:  # last: what was measured is printed, whatever the disk says
         write(out, best)
         written = f"{out}: the same, for --config of learn and online"
@@ -91,36 +90,26 @@ def _settings(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _advice(tuned: Tuned) -> str:
-    """How codes with a refinement are searched."""
-    if tuned.candidates is None:
-        return ""
-    return f"\nA search for ten answers should rank candidates: {tuned.candidates}."
-
-
 def _table(tuned: Tuned) -> Table:
     """The best trials; the choice in bold."""
     best = sorted(tuned.trials, key=lambda trial: -trial.score)
     tried = "1 setting" if len(best) == 1 else f"{len(best)} settings"
-    table = Table("score", "seconds", "code", "settings", title=f"{tried} tried")
-    for trial in best[:TABLE_TRIALS]:
-        bold = "bold" if trial.settings == tuned.settings else None
-        cells = (f"{trial.score:.4f}", f"{trial.seconds:.2f}", code_size(trial.settings))
-        table.add_row(*cells, str(trial.settings), style=bold)
-    return table
+    rows = [
+        (f"{one.score:.4f}", f"{one.seconds:.2f}", code_size(one.settings), str(one.settings))
+        for one in best[:TABLE_TRIALS]
+    ]
+    heads = ("score", "seconds", "code", "settings")
+    return output.table(f"{tried} tried", heads, rows, lambda row: row[-1] == str(tuned.settings))
 
 
 def _trials(tuned: Tuned) -> list[dict[str, Any]]:
     """The same for programs."""
-    return [
-        {
-            "score": t.score,
-            "seconds": round(t.seconds, 3),
-            "finalist": t.finalist,
-            "settings": _settings(t.settings),
-        }
-        for t in tuned.trials
-    ]
+    names = ("score", "seconds", "finalist", "settings")
+    values = (
+        (one.score, round(one.seconds, 3), one.finalist, _settings(one.settings))
+        for one in tuned.trials
+    )
+    return [dict(zip(names, each, strict=True)) for each in values]
 
 
 def toml(settings: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,43 +29,6 @@ LANDMARKS = 3  # in the seed of the sample that landmarks are drawn from; learne
 PIECE = 65536  # rows of an array that are handed out together
 
 
-class Partition(Protocol):
-    """A piece of a data set that one worker reads from its beginning to its end.
-
-    Attributes
-    ----------
-    number : int
-        From 0, in the order of the data set.
-    name : str
-        What messages call it.
-    ids : str or None
-        Name of its ids; None where rows are counted.
-    first : int
-        Id of its first row, where rows are counted.
-    """
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def ids(self) -> str | None: ...
-    @property
-    def first(self) -> int: ...
-
-    def batches(self) -> Iterator[RowBatch]:
-        """Its rows in their order, in batches of bounded size."""
-        ...
-
-    def count(self) -> int:
-        """Number of its rows, good and bad."""
-        ...
-
-    def version(self) -> Any:
-        """A JSON value that changes with its content; None where that is not known."""
-        ...
-
-
 @dataclass(frozen=True)
 class FilePartition:
     """A file that the worker opens itself.
@@ -73,11 +36,13 @@ class FilePartition:
     Attributes
     ----------
     number : int
+        From 0, in the order of the data set.
     path : str
         As the worker sees it.
     columns, ids, format
-        As for `open_source`.
+        As for `open_source`; rows are counted where ids have no name.
     first : int
+        Id of the first row, where rows are counted.
     """
 
     number: int
@@ -89,9 +54,11 @@ class FilePartition:
 
     @property
     def name(self) -> str:
+        """What messages call it."""
         return self.path
 
     def batches(self) -> Iterator[RowBatch]:
+        """Its rows in their order, in batches of bounded size."""
         for batch in self._source().read():
             if batch.removals is not None:
                 raise InputError(
@@ -101,12 +68,14 @@ class FilePartition:
             yield batch if self.ids else batch._replace(ids=self.first + batch.ids)
 
     def count(self) -> int:
+        """Number of its rows, good and bad."""
         known = self._source().length
         if known is not None:
             return known
         return sum(len(batch.ids) + len(batch.rejects) for batch in self.batches())
 
     def version(self) -> Any:
+        """A JSON value that changes with its content."""
         try:
             about = Path(self.path).stat()
         except OSError as error:
@@ -159,8 +128,8 @@ class ArrayPartition:
     def count(self) -> int:
         return len(self._content()[0])
 
-    def version(self) -> Any:
-        return None
+    def version(self) -> None:
+        """It is not known whether its content has changed."""
 
     def _content(self) -> tuple[Ids, NDArray[Any]]:
         if hasattr(self.rows, "columns") and hasattr(self.rows, "to_numpy"):
@@ -175,6 +144,9 @@ class ArrayPartition:
         if rows.ndim != 2:
             raise InputError(f"{self.name} has {rows.ndim} dimensions; rows have two")
         return self.first + np.arange(len(rows)) if ids is None else ids, rows
+
+
+Partition = FilePartition | ArrayPartition  # what one worker reads from beginning to end
 
 
 def partition_files(

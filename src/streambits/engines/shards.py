@@ -18,7 +18,6 @@ from streambits.engines.partitions import Partition, good, partition_errors
 from streambits.errors import InputError, MergeError, StorageError
 from streambits.features import GaussianAffinity
 from streambits.index import Hits
-from streambits.index.hits import merge_nearest
 from streambits.index.keys import Keys
 from streambits.io.codes import open_codes
 from streambits.io.codes.parquet import made_from, part_facts, write_codes
@@ -29,7 +28,7 @@ from streambits.model.learner import Learner
 from streambits.storage import register
 
 EXAMINED = 1024  # rows of a shard's sample that are compared to the landmarks
-ROWS = 65536  # codes of a row group, at least
+GROUP_ROWS = 65536  # codes of a row group, at least
 
 
 class Report(NamedTuple):
@@ -368,11 +367,11 @@ def encode_partition(
 
 
 def _joined(batches: Iterable[CodeBatch]) -> Iterator[CodeBatch]:
-    """The same codes, at least `ROWS` at a time."""
+    """The same codes, at least `GROUP_ROWS` at a time."""
     waiting: list[CodeBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(len(one.ids) for one in waiting) >= ROWS:
+        if sum(len(one.ids) for one in waiting) >= GROUP_ROWS:
             yield _concatenated(waiting)
             waiting = []
     if waiting:
@@ -423,14 +422,10 @@ def merge_hits(found: Sequence[Hits], k: int) -> Hits:
         raise InputError("there are no shards to search: name some")
     some = [hits for hits in found if hits.ids.shape[1]] or [found[0]]
     ids = np.concatenate([hits.ids for hits in some], axis=1)
-    if ids.dtype.kind == "T":
-        distances = np.concatenate([hits.distances for hits in some], axis=1)
-        numbers = Keys.of(ids.ravel()).numbers.reshape(ids.shape)
-        order = np.lexsort((numbers, distances))[:, :k]
-        near = (np.take_along_axis(part, order, 1) for part in (ids, distances))
-        merged = Hits(*near)
-    else:
-        merged = merge_nearest(some, k)
+    distances = np.concatenate([hits.distances for hits in some], axis=1)
+    numbers = Keys.of(ids.ravel()).numbers.reshape(ids.shape)
+    order = np.lexsort((numbers, distances))[:, :k]
+    merged = Hits(*(np.take_along_axis(part, order, axis=1) for part in (ids, distances)))
     ordered = np.sort(merged.ids, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():

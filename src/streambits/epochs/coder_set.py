@@ -20,9 +20,9 @@ from streambits.model.learner import Learner
 from streambits.model.metric import EUCLIDEAN, compared
 from streambits.model.sampling import Reservoir
 
-SAMPLE = 1024  # rows of each epoch that are kept
+EPOCH_SAMPLE_ROWS = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
-FEW = 8  # queries that are not worth threads
+SMALL_QUERY_BATCH = 8  # queries that are not worth threads
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
 RANKING = ("candidates", "metric", "exact")  # options of codes that decode
 AUTO = "auto"
@@ -65,7 +65,7 @@ class CoderSet:
     ((0, 1), [0, 1])
     """
 
-    def __init__(self, *, sample: int = SAMPLE, seed: int = 0) -> None:
+    def __init__(self, *, sample: int = EPOCH_SAMPLE_ROWS, seed: int = 0) -> None:
         self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
         self.seen = 0  # rows that were recorded
         self.retired = 0  # epochs below this were retired by `keep_newest`
@@ -246,7 +246,7 @@ class CoderSet:
                 [_scale(epoch, asked[i : i + BLOCK], known[i : i + BLOCK]) for i in starts]
             )
 
-        found = ordered_map(scale, list(queries), light=len(asked) <= FEW)
+        found = ordered_map(scale, list(queries), light=len(asked) <= SMALL_QUERY_BATCH)
         return dict(zip(queries, found, strict=True))
 
     def search(
@@ -269,8 +269,8 @@ class CoderSet:
         real : "auto" or bool, default "auto"
             Whether queries keep their real values, by which a bit counts as much as it is certain:
             they find clearly more of the true neighbours than numbers of bits. Of codes with a
-            refinement they find the candidates. "auto": yes, unless `weights` say what bits are
-            worth, or the index is on a device, which only numbers of bits can use.
+            refinement they find the candidates. "auto": yes, unless the index is on a device,
+            which only numbers of bits can use.
         decode : bool, default True
             Whether codes with a refinement are ranked by what they decode to; otherwise by their
             bits alone, and those of several epochs by distances as they are.
@@ -296,7 +296,7 @@ class CoderSet:
         Costs one encoding per query and epoch. The scales that are held at a time are at most
         128 MiB.
         """
-        real = uses_real(index, real, options.get("weights"))
+        real = uses_real(index, real)
         if not index.refine and options.get("metric") == self.metric:
             del options["metric"]  # by which these codes were learned
         epochs = index.epochs
@@ -310,7 +310,7 @@ class CoderSet:
             [asked] = self._ask(rows, epochs, real=real, scaled=False).values()
             return index.search({epochs[0]: asked.queries}, k, **options)
         steps = SHARES if real else index.bits
-        step = max(FEW, SCALES // (8 * (steps + 1) * len(epochs)))
+        step = max(SMALL_QUERY_BATCH, SCALES // (8 * (steps + 1) * len(epochs)))
         parts = blocks(as_rows(rows), step)
         found = [self._search(index, part, k, real, options) for part in parts]
         ids, far = [part.ids for part in found], [part.distances for part in found]
@@ -374,7 +374,7 @@ class CoderSet:
             far = epoch.coder.out_of_reach(part, _signs(asked, number))
             return _Asked(asked, far, _scale(epoch, to_numpy(part), asked) if scaled else None)
 
-        found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
+        found = list(ordered_map(ask, tasks, light=len(rows) <= SMALL_QUERY_BATCH))
         size = len(parts)
         asked = {
             epoch: _Asked.concat(found[size * i : size * i + size])
@@ -479,7 +479,7 @@ def _signs(asked: Any, epoch: int) -> Codes:
     return asked if isinstance(asked, Codes) else Codes.from_bits(to_numpy(asked > 0), epoch)
 
 
-def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None) -> bool:
+def uses_real(index: HammingIndex, real: bool | str = AUTO) -> bool:
     """Whether queries of an index keep their real values.
 
     Parameters
@@ -487,8 +487,6 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
     index : HammingIndex
     real : "auto" or bool
         As for `CoderSet.search`.
-    weights : array of shape (bits,), optional
-        What bits are worth, where the user says so.
 
     Raises
     ------
@@ -496,7 +494,7 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO, weights: Any = None)
         If `real` is something else.
     """
     if real == AUTO and isinstance(real, str):
-        return weights is None and index.device is None
+        return index.device is None
     if not isinstance(real, bool | np.bool_):
         raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
     return bool(real)

@@ -1,7 +1,7 @@
 """Measure how well codes find true neighbours among a user's own rows, at several sizes."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,8 +22,11 @@ from streambits._arrays import (
 from streambits.epochs.coder_set import CoderSet, newest_coder
 from streambits.errors import InputError, RankError
 from streambits.evaluation.bits import bit_balance, bit_correlation, bit_use
-from streambits.evaluation.quality import average_precision
-from streambits.evaluation.ranking import mean
+from streambits.evaluation.ranking import (
+    counts_by_level,
+    hamming_counts,
+    mean_average_precision,
+)
 from streambits.evaluation.result import (
     PLAIN,
     PRODUCT,
@@ -190,39 +193,30 @@ class _Task(NamedTuple):
         signs = coder.encode(self.queries) if coder.bits else None
         asked = coder.queries(self.queries) if signs is None else signs
         found = _index(codes).search(asked, candidates[-1]).ids
-        right = np.cumsum(np.take_along_axis(self.near, found, axis=1), axis=1)
-        recall = {n: float(np.minimum(right[:, n - 1], self.k).mean() / self.k) for n in candidates}
+        recall = {n: self._recall(found[:, :n]) for n in candidates}
         if signs is None:
-            precisions = self._precisions(len(codes), self._decoded(coder.decode(codes)))
+            counted = counts_by_level(self._decoded(coder.decode(codes)), self.near, len(codes))
         else:
-            bits = (signs[some].hamming(codes) for some in self._blocks())
-            precisions = self._precisions(codes.bits + 1, bits)
-        return LengthScore(codes.bits, recall, float(mean(precisions)))
+            counted = hamming_counts(codes, signs, self.near)
+        return LengthScore(codes.bits, recall, mean_average_precision(counted))
 
     def answers(self, coder: Coder) -> float:
         """Recall of the first answers, ranked by what codes decode to."""
         index = _index(coder.encode(self.rows))
-        found = index.search(coder.queries(self.queries), self.k).ids
+        return self._recall(index.search(coder.queries(self.queries), self.k).ids)
+
+    def _recall(self, found: NDArray[np.intp]) -> float:
+        """The share of the k nearest rows among these answers or candidates."""
         right = np.take_along_axis(self.near, found, axis=1).sum(axis=1)
         return float(np.minimum(right, self.k).mean() / self.k)
-
-    def _blocks(self) -> Iterator[slice]:
-        return (slice(start, start + BLOCK) for start in range(0, len(self.queries), BLOCK))
 
     def _decoded(self, decoded: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
         """The places of all rows in the rankings by distance to what they decode to."""
         centre = decoded.mean(axis=0)
-        for some in self._blocks():
-            far = squared_distances(double(self.queries[some]) - centre, decoded - centre)
+        for start in range(0, len(self.queries), BLOCK):
+            asked = double(self.queries[start : start + BLOCK])
+            far = squared_distances(asked - centre, decoded - centre)
             yield np.argsort(np.argsort(far, axis=1, kind="stable"), axis=1)
-
-    def _precisions(
-        self, levels: int, distances: Iterable[NDArray[np.integer[Any]]]
-    ) -> NDArray[np.float64]:
-        parts = zip(self._blocks(), distances, strict=True)
-        return np.concatenate(
-            [average_precision(some, self.near[which], levels) for which, some in parts]
-        )
 
 
 def _affinities(coder: Coder, rows: NDArray[Any]) -> Affinities | None:

@@ -11,30 +11,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import double, squared_distances
-from streambits.evaluation.quality import quality
-from streambits.evaluation.truth import draw_queries, find, leave_out, true_neighbours
+from streambits.evaluation.ranking import (
+    hamming_counts,
+    mean,
+    mean_average_precision,
+    recalls_at,
+)
+from streambits.evaluation.truth import (
+    draw_queries,
+    leave_out,
+    neighbours_within,
+    true_neighbours,
+)
 from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 
 QUERIES = 2000
-CLOSEST, FIRST = 1, 12  # recall among few rows: as sharp a cut as 10 in 100 is among many
+FIRST = 12  # answers in which the nearest row is sought: as sharp as 10 in 100 among more rows
 STREAM, ANSWERS = 16_000, 10  # rows of the stream that the rows stand for, and answers of a search
 BLOCK = 256  # queries at a time
 
 Score = Callable[[Coder], tuple[float, ...]]
 
 
-def score_ranking(held: NDArray[Any], target: str, radius: float, seed: int) -> Score:
+def score_ranking(target: str, radius: float, held: NDArray[Any], seed: int) -> Score:
     """Score how Hamming distances rank all rows.
 
     Parameters
     ----------
-    held : array of shape (n, d)
-        Rows that coders have not learned.
     target : {"map", "recall"}
         Mean average precision, where rows within `radius` are right; or the share of queries whose
         nearest row is among the first 12.
     radius : float
+    held : array of shape (n, d)
+        Rows that coders have not learned.
     seed : int
         Of the queries.
 
@@ -43,25 +53,31 @@ def score_ranking(held: NDArray[Any], target: str, radius: float, seed: int) -> 
     callable
         From a coder to one score.
     """
-    truth = find(held, draw_queries(QUERIES, len(held), seed=seed), radius, closest=CLOSEST)
+    places = draw_queries(QUERIES, len(held), seed=seed)
+    if target == "map":
+        near = neighbours_within(held, places, radius)
+    else:
+        near = true_neighbours(held, None, 1)[places]
 
     def score(coder: Coder) -> tuple[float, ...]:
         codes = coder.encode(held)
-        found = quality(truth, lambda some: codes[some].hamming(codes), first=FIRST)
-        return (found.map if target == "map" else found.recall,)
+        counted = hamming_counts(codes, codes[places], near, places)
+        if target == "map":
+            return (mean_average_precision(counted),)
+        return (float(mean(np.concatenate([recalls_at(*counts, FIRST) for counts in counted]))),)
 
     return score
 
 
-def score_answers(held: NDArray[Any], candidates: Sequence[float]) -> Score:
+def score_answers(candidates: Sequence[float], held: NDArray[Any], _seed: int = 0) -> Score:
     """Score the first answers of refined codes, ranked by what they decode to.
 
     Parameters
     ----------
-    held : array of shape (n, d)
-        Rows that coders have not learned.
     candidates : sequence of float
         Numbers of candidates of a search for ten answers in a whole stream.
+    held : array of shape (n, d)
+        Rows that coders have not learned; all of them are queries, whatever the seed.
 
     Returns
     -------

@@ -5,15 +5,103 @@ there is nothing to find: such a query says nothing about a ranking. `mean` leav
 them take counts of rows (`count`) and of true rows (`true`) at each distance, of shape (q, levels).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.evaluation.histograms import Counts
+from streambits.model.codes import Codes
 
-RECALLS = tuple(np.linspace(0.05, 1, 20).round(2).tolist())
+BLOCK = 16  # queries at a time: their Hamming distances stay in the cache
+
+Counts = NDArray[np.integer[Any]]
+
+
+def histogram(values: NDArray[np.integer[Any]], levels: int) -> NDArray[np.int32]:
+    """Count how often each query has each value.
+
+    Parameters
+    ----------
+    values : ndarray of int of shape (q, n)
+        From 0 to levels - 1.
+    levels : int
+        Number of values that there may be.
+
+    Returns
+    -------
+    ndarray of int of shape (q, levels)
+        The counts.
+    """
+    counts = np.empty((len(values), levels), np.int32)
+    for row, out in zip(values, counts, strict=True):  # one at a time: it stays in the cache
+        out[:] = np.bincount(row, minlength=levels)
+    return counts
+
+
+def counts_by_level(
+    distances: Iterable[NDArray[np.integer[Any]]], near: NDArray[np.bool_], levels: int
+) -> Iterator[tuple[Counts, Counts]]:
+    """Count all rows and the true ones at each distance from each query.
+
+    Parameters
+    ----------
+    distances : iterable of ndarray of int of shape (some, n)
+        Of the queries in their order, some at a time: whole numbers from 0 to levels - 1.
+    near : ndarray of bool of shape (q, n)
+        Which rows are true neighbours.
+    levels : int
+        Number of distances that there may be.
+
+    Yields
+    ------
+    count, true : ndarray of int of shape (some, levels)
+    """
+    start = 0
+    for block in distances:
+        true = np.where(near[start : start + len(block)], block.astype(np.int64), levels)
+        start += len(block)
+        yield histogram(block, levels), histogram(true, levels + 1)[:, :-1]
+
+
+def hamming_counts(
+    codes: Codes, queries: Codes, near: NDArray[np.bool_], places: NDArray[np.intp] | None = None
+) -> Iterator[tuple[Counts, Counts]]:
+    """Count all rows and the true ones at each Hamming distance from each query.
+
+    Parameters
+    ----------
+    codes, queries : Codes
+        Codes of n rows, and of q queries.
+    near : ndarray of bool of shape (q, n)
+        Which rows are true neighbours.
+    places : ndarray of int of shape (q,), optional
+        Which rows the queries are; each comes after all others in its own ranking.
+
+    Yields
+    ------
+    count, true : ndarray of int of shape (some, bits + 2)
+    """
+
+    def blocks() -> Iterator[NDArray[np.uint16]]:
+        for start in range(0, len(queries), BLOCK):
+            distances = queries[start : start + BLOCK].hamming(codes)
+            if places is not None:
+                distances[np.arange(len(distances)), places[start : start + BLOCK]] = codes.bits + 1
+            yield distances
+
+    return counts_by_level(blocks(), near, codes.bits + 2)
+
+
+def mean_average_precision(counted: Iterable[tuple[Counts, Counts]]) -> float:
+    """The mean of the average precisions of queries that have a true neighbour.
+
+    Parameters
+    ----------
+    counted : iterable
+        What `counts_by_level` or `hamming_counts` yields.
+    """
+    return float(mean(np.concatenate([average_precisions(*counts) for counts in counted])))
 
 
 def mean(values: NDArray[np.float64]) -> Any:
@@ -92,37 +180,6 @@ def recalls_at(count: Counts, true: Counts, first: int) -> NDArray[np.float64]:
     """
     room = np.clip((first - _before(count)) / np.maximum(count, 1), 0, 1)
     return _per((room * true).sum(axis=1), true.sum(axis=1))
-
-
-def precisions_at(
-    count: Counts, true: Counts, recalls: Sequence[float] = RECALLS
-) -> NDArray[np.float64]:
-    """The precision where each recall is reached: the precision-recall curve.
-
-    Parameters
-    ----------
-    count, true : ndarray of int of shape (q, levels)
-        Rows and true rows at each distance.
-    recalls : sequence of float
-        Above 0, at most 1. Every ranking of all rows reaches them all.
-
-    Returns
-    -------
-    ndarray of shape (q, recalls)
-        NaN where nothing is true. Inside a group of ties true and other rows come in proportion.
-    """
-    total = true.sum(axis=1)
-    places, found = np.cumsum(count, axis=1), np.cumsum(true, axis=1)
-    here = np.arange(len(count))
-    curve = np.empty((len(count), len(recalls)))
-    for column, recall in enumerate(recalls):
-        wanted = recall * total
-        group = np.argmax(found >= wanted[:, None] - 1e-9, axis=1)
-        missing = wanted - (found[here, group] - true[here, group])
-        share = missing / np.maximum(true[here, group], 1)
-        returned = places[here, group] - (1 - share) * count[here, group]
-        curve[:, column] = _per(wanted, np.where(total > 0, returned, 0))
-    return curve
 
 
 def _per(some: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:

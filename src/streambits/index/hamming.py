@@ -1,7 +1,6 @@
 """HammingIndex: codes under ids, and their exact neighbours."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 from uuid import UUID
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from streambits._arrays import LAST_ID, NO_IDS, Array, as_choice, as_count, as_ids
 from streambits._device import on_device
 from streambits._threads import ForkSafeLock
-from streambits.errors import EpochError, ForkError, InputError
+from streambits.errors import EpochError, InputError
 from streambits.index.certify import check_certified, proven
 from streambits.index.hits import Hits, no_hits
 from streambits.index.keys import Keys, Numbers, first
@@ -107,9 +106,6 @@ class HammingIndex:
         self._held = Snapshot(self.bits, self.device, refine)
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
-        self._lock = ForkSafeLock()  # held for moments, and while codes change in place
-        self._readers = 0  # calls that read what is held now, or was before a change
-        self._half = False  # whether codes are being changed in place
         self._unverified: Callable[[], None] | None = None
 
     @property
@@ -184,7 +180,7 @@ class HammingIndex:
                 self._held = self._held.added(keys, codes)
                 return
             new, old = (keys.some(~there), codes[~there]), (keys.some(there), codes[there])
-            self._replace(lambda held, alone: held.added(*new).updated(*old, in_place=alone))
+            self._held = self._held.added(*new).updated(*old)
 
     def remove(self, ids: Any) -> None:
         """Take out codes; every id must be in the index, and passed once."""
@@ -192,7 +188,7 @@ class HammingIndex:
         gone.check_unique()
         self.verify()
         with self._changes:
-            self._replace(lambda held, alone: held.without(gone, in_place=alone))
+            self._held = self._held.without(gone)
 
     def update(self, codes: Codes, ids: Any) -> None:
         """Give ids that are in the index other codes, of the same epoch or another."""
@@ -201,7 +197,7 @@ class HammingIndex:
         self.verify()
         with self._changes:
             self._check_refine(codes)
-            self._replace(lambda held, alone: held.updated(old, codes, in_place=alone))
+            self._held = self._held.updated(old, codes)
 
     def _check_refine(self, codes: Codes) -> None:
         """Inside `_changes`, where nobody else adds the first codes."""
@@ -223,49 +219,14 @@ class HammingIndex:
             a change they are put there again. Hits are the same. Real-valued queries, `within` and
             proofs by `exact` are answered on the host.
         """
-        with self.pinned():
-            state = _copied(self.state())
+        state = _copied(self.state())
         name = like if isinstance(like, str) else str(like.device)
         return self.from_state(state, device=name)
 
-    def _replace(self, change: Callable[[Snapshot, bool], Snapshot]) -> None:
-        """Put what `change` makes of the codes in their place; inside `_changes`.
-
-        It is told whether it is alone: if no call reads the codes, it may write to them, and calls
-        that come wait; otherwise it leaves them as they are, and nobody waits.
-        """
-        with self._lock:
-            self._check_whole()
-            if not self._readers:
-                self._half = True
-                try:
-                    self._held = change(self._held, True)
-                finally:
-                    self._half = False
-                return
-        self._held = change(self._held, False)
-
-    @contextmanager
-    def pinned(self) -> Iterator[Snapshot]:
-        """The codes as they are now; they stay so inside, whatever other threads change."""
+    def snapshot(self) -> Snapshot:
+        """The codes as they are now, whatever other threads change later."""
         self.verify()
-        with self._lock:
-            self._check_whole()
-            self._readers += 1
-            held = self._held
-        try:
-            yield held
-        finally:
-            with self._lock:
-                self._readers -= 1
-
-    def _check_whole(self) -> None:
-        """Inside the lock nobody changes codes, unless that somebody stayed behind in a fork."""
-        if self._half:
-            raise ForkError(
-                "this process was forked while another thread was changing the index: load the "
-                "index again, or fork while no thread changes it"
-            )
+        return self._held
 
     def verify(self) -> None:
         """Check the codes of an index that was loaded from a file against their digests.
@@ -294,26 +255,26 @@ class HammingIndex:
     def get(self, ids: Any) -> Codes:
         """The codes of ids in the index, all of one epoch."""
         asked = Keys.of(as_ids(ids))
-        with self.pinned() as held:
-            held.check_has(asked)
-            for epoch, there in held.epochs_of(asked.numbers):
-                if there.all():
-                    return held.codes(epoch, asked.numbers)
-                raise EpochError(
-                    f"the id {first(asked.ids[there])} is of epoch {epoch} and the id "
-                    f"{first(asked.ids[~there])} of another: get the codes of each epoch by "
-                    f"themselves"
-                )
-            empty = np.empty((0, -(-self.bits // 8)), np.uint8)
-            refine = held.refine or int(not self.bits)  # codes without bits have bytes
-            refinement = np.empty((0, refine), np.uint8) if refine else None
-            return Codes(empty, self.bits, next(iter(held.epochs), 0), refinement)
+        held = self.snapshot()
+        held.check_has(asked)
+        for epoch, there in held.epochs_of(asked.numbers):
+            if there.all():
+                return held.codes(epoch, asked.numbers)
+            raise EpochError(
+                f"the id {first(asked.ids[there])} is of epoch {epoch} and the id "
+                f"{first(asked.ids[~there])} of another: get the codes of each epoch by "
+                f"themselves"
+            )
+        empty = np.empty((0, -(-self.bits // 8)), np.uint8)
+        refine = held.refine or int(not self.bits)  # codes without bits have bytes
+        refinement = np.empty((0, refine), np.uint8) if refine else None
+        return Codes(empty, self.bits, next(iter(held.epochs), 0), refinement)
 
     def has(self, ids: Any) -> NDArray[np.bool_]:
         """(n,) whether each of the ids is in the index."""
         asked = Keys.of(as_ids(ids))
-        with self.pinned() as held:
-            return held.has(asked)
+        held = self.snapshot()
+        return held.has(asked)
 
     def items(self, size: int = 65536) -> Iterator[CodeBatch]:
         """All ids and codes, at most `size` at a time, by epoch and then by id.
@@ -325,12 +286,12 @@ class HammingIndex:
             changes take longer.
         """
         size = as_count(size, "size")
-        with self.pinned() as held:
-            for epoch in held.epochs:
-                numbers = held.numbers(epoch)
-                for start in range(0, len(numbers), size):
-                    some = numbers[start : start + size]
-                    yield CodeBatch(held.named(some), held.codes(epoch, some))
+        held = self.snapshot()
+        for epoch in held.epochs:
+            numbers = held.numbers(epoch)
+            for start in range(0, len(numbers), size):
+                some = numbers[start : start + size]
+                yield CodeBatch(held.named(some), held.codes(epoch, some))
 
     def search(
         self,
@@ -340,7 +301,6 @@ class HammingIndex:
         candidates: int | str | None = None,
         metric: str | None = None,
         exact: Any = None,
-        weights: Any = None,
         allow: Any = None,
         scales: Any = None,
     ) -> Hits:
@@ -369,17 +329,13 @@ class HammingIndex:
             memory-mapped one) whose row i has the id i, or a function from (h,) ids to their (h, d)
             rows. Reads as few as it takes to prove the true k nearest of all codes, and
             distances are those of raw rows.
-        weights
-            (bits,) what a bit that differs costs, 1 by default. Only with codes and without weights
-            are distances whole numbers.
         allow
             Ids to choose from; those that are not in the index do not matter.
         scales
             For several epochs of codes, a mapping from each to (n, bits + 1) rising numbers: what a
-            Hamming distance means there, for each query (`CoderSet.scales`); of real values or
-            weights (n, 2 or more), what equal shares of the largest distance mean. Hits are merged
-            by, and come with, these; without them, by plain distances. Decoded rows are on one
-            scale.
+            Hamming distance means there, for each query (`CoderSet.scales`); of real values
+            (n, 2 or more), what equal shares of the largest distance mean. Hits are merged by, and
+            come with, these; without them, by plain distances. Decoded rows are on one scale.
 
         Returns
         -------
@@ -393,37 +349,37 @@ class HammingIndex:
             if scales is not None:
                 raise InputError("distances of decoded rows are on one scale: leave out scales")
             ranking = as_ranking(candidates, metric_for(queries, metric, exact), exact, k)
-            return self._ranked(queries, k, ranking, weights, allow)
+            return self._ranked(queries, k, ranking, allow)
         if candidates is not None or exact is not None or metric not in (None, METRICS[0]):
             raise InputError(
                 "only queries with rows rank codes by what they decode to: pass "
                 "coder.queries(rows), or leave out candidates, metric and exact"
             )
-        with self.pinned() as held:
-            self._check_bits()
-            asked, count = by_epoch(queries, self.bits, held.epochs, weights)
-            checked = None if scales is None else as_scales(scales, asked, self.bits)
-            few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
-            best = few.nearest(asked, k, checked)
-            if best is None:
-                real = checked is not None or any(q.weights is not None for q in asked.values())
-                best = no_hits(count, np.float64 if real else np.int32)
-            return replace(best, ids=held.named(best.ids))
+        held = self.snapshot()
+        self._check_bits()
+        asked, count = by_epoch(queries, self.bits, held.epochs)
+        checked = None if scales is None else as_scales(scales, asked, self.bits)
+        few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
+        best = few.nearest(asked, k, checked)
+        if best is None:
+            real = checked is not None or any(q.weights is not None for q in asked.values())
+            best = no_hits(count, np.float64 if real else np.int32)
+        return replace(best, ids=held.named(best.ids))
 
-    def _ranked(self, queries: Any, k: int, ranking: Ranking, weights: Any, allow: Any) -> Hits:
+    def _ranked(self, queries: Any, k: int, ranking: Ranking, allow: Any) -> Hits:
         """What queries with rows find."""
         candidates, metric, look_up = ranking
-        with self.pinned() as held:
-            asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs, weights)
-            few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
-            if look_up is not None:
-                check_certified(asked)
-                hits = proven(few, asked, k, metric, lambda some: look_up(held.named(some)))
-                return replace(hits, ids=held.named(hits.ids))
-            found = few.ranked(asked, k, metric=metric, candidates=candidates)
-            if found is None:
-                found = no_hits(count, np.float64)
-            return replace(found, ids=held.named(found.ids))
+        held = self.snapshot()
+        asked, count = rows_by_epoch(queries, self.bits, held.refine, held.epochs)
+        few = held if allow is None else held.among(Keys.of(as_ids(allow, "allow")))
+        if look_up is not None:
+            check_certified(asked)
+            hits = proven(few, asked, k, metric, lambda some: look_up(held.named(some)))
+            return replace(hits, ids=held.named(hits.ids))
+        found = few.ranked(asked, k, metric=metric, candidates=candidates)
+        if found is None:
+            found = no_hits(count, np.float64)
+        return replace(found, ids=held.named(found.ids))
 
     def _check_bits(self) -> None:
         if not self.bits:
@@ -448,11 +404,11 @@ class HammingIndex:
         """
         radius = min(as_count(radius, "radius", least=0), self.bits)
         self._check_bits()
-        with self.pinned() as held:
-            asked, count = by_epoch(queries, self.bits, held.epochs)
-            if any(query.weights is not None for query in asked.values()):
-                raise InputError("a radius counts bits, and queries has real values: pass Codes")
-            return _named(held, held.within(asked, radius, count))
+        held = self.snapshot()
+        asked, count = by_epoch(queries, self.bits, held.epochs)
+        if any(query.weights is not None for query in asked.values()):
+            raise InputError("a radius counts bits, and queries has real values: pass Codes")
+        return _named(held, held.within(asked, radius, count))
 
     def __len__(self) -> int:
         return len(self._held)
@@ -470,9 +426,9 @@ class HammingIndex:
 
     def __iter__(self) -> Iterator[int] | Iterator[str]:
         """The ids in their order, as they were when the iteration began."""
-        with self.pinned() as held:
-            found = [held.numbers(epoch) for epoch in held.epochs]
-            ids = held.named(np.sort(np.concatenate([NO_IDS, *found])))
+        held = self.snapshot()
+        found = [held.numbers(epoch) for epoch in held.epochs]
+        ids = held.named(np.sort(np.concatenate([NO_IDS, *found])))
         return iter(ids.tolist()) if held.has_texts else map(int, ids)
 
     def __repr__(self) -> str:
@@ -481,8 +437,8 @@ class HammingIndex:
 
     def state(self) -> dict[str, Any]:
         """Shares its arrays with the index: they are as they are now while inside `pinned`."""
-        with self.pinned() as held:
-            shelves = held.state()
+        held = self.snapshot()
+        shelves = held.state()
         state = {
             "bits": self.bits,
             "strategy": "auto",  # a place that files have

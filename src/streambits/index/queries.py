@@ -60,22 +60,18 @@ class RowQuery(NamedTuple):
         return self._replace(rows=self.rows[which], find=find)
 
 
-def by_epoch(
-    queries: Any, bits: int, epochs: Collection[int], weights: Any = None
-) -> tuple[dict[int, Query], int]:
+def by_epoch(queries: Any, bits: int, epochs: Collection[int]) -> tuple[dict[int, Query], int]:
     """The queries for each live epoch, and how many there are.
 
     queries: Codes, (q, bits) real values, or a mapping from each live epoch to either.
     """
-    if weights is not None:
-        weights = as_weights(weights, bits)
     if not isinstance(queries, Mapping):
         queries = {_epoch_of(queries, epochs): queries}
-    asked = {epoch: as_query(some, bits, epoch, weights) for epoch, some in queries.items()}
+    asked = {epoch: as_query(some, bits, epoch) for epoch, some in queries.items()}
     counts = {len(query.words) for query in asked.values()}
     if len(counts) != 1:
         raise InputError(
-            f"queries has {sorted(counts)} queries for its epochs: pass the same rows to each coder"
+            f"the epochs got {sorted(counts)} queries: encode the same rows with every coder"
         )
     if epochs:
         _check_epochs(asked, epochs)
@@ -83,7 +79,7 @@ def by_epoch(
 
 
 def rows_by_epoch(
-    queries: Any, bits: int, refine: int | None, epochs: Collection[int], weights: Any = None
+    queries: Any, bits: int, refine: int | None, epochs: Collection[int]
 ) -> tuple[dict[int, RowQuery], int]:
     """The queries for each live epoch, and how many there are, where they keep their rows.
 
@@ -100,9 +96,7 @@ def rows_by_epoch(
         _check_coder(some.coder, bits, refine, epoch)
     finds: Mapping[int, Query | None] = dict.fromkeys(asked)
     if bits:
-        finds, _ = by_epoch({e: some.asked for e, some in asked.items()}, bits, epochs, weights)
-    elif weights is not None:
-        raise InputError("weights are of bits, and codes of this index have none: leave them out")
+        finds, _ = by_epoch({e: some.asked for e, some in asked.items()}, bits, epochs)
     elif epochs:
         _check_epochs(asked, epochs)
     rows = asked[min(asked)].rows
@@ -165,20 +159,16 @@ def _is_single(coder: Coder) -> bool:
     return bool(array_namespace(like).finfo(like.dtype).bits == 32)
 
 
-def as_query(values: Any, bits: int, epoch: int, weights: Weights | None) -> Query:
+def as_query(values: Any, bits: int, epoch: int) -> Query:
     """One epoch's queries."""
     if isinstance(values, Codes):
         check_bits(values, bits)
         if values.epoch != epoch:
             raise EpochError(f"the codes passed for epoch {epoch} are of epoch {values.epoch}")
-        return Query(values.words(), _repeated(weights, len(values)))
+        return Query(values.words(), None)
     rows = to_numpy(double(as_rows(values, width=bits, name="queries")))
     _check_real(values)
-    with np.errstate(over="ignore"):
-        cost = np.abs(rows) if weights is None else np.abs(rows) * weights
-    if not np.isfinite(cost).all():
-        raise InputError("queries times weights overflow: scale one of them down")
-    return Query(Codes.from_bits(rows > 0).words(), cost)
+    return Query(Codes.from_bits(rows > 0).words(), np.abs(rows))
 
 
 def _check_real(values: Any) -> None:
@@ -191,32 +181,12 @@ def _check_real(values: Any) -> None:
         )
 
 
-def as_weights(values: Any, bits: int) -> Weights:
-    """(bits,) finite numbers, zero or more."""
-    weights = np.asarray(values)
-    if weights.shape != (bits,) or weights.dtype.kind not in "fiu":
-        raise InputError(
-            f"weights has shape {weights.shape} and type {weights.dtype}: pass {bits} numbers, "
-            f"one per bit"
-        )
-    weights = weights.astype(np.float64)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        raise InputError(f"weights has {weights[bad][0]}: pass finite numbers, zero or more")
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weights.sum()):
-            raise InputError(
-                f"weights adds up to infinity (the largest is {weights.max():g}): scale it down"
-            )
-    return weights
-
-
 def as_scales(
     scales: Mapping[int, Any], asked: Mapping[int, Query], bits: int
 ) -> dict[int, NDArray[np.float64]]:
     """For each epoch asked, finite numbers that never fall along a row.
 
-    (q, bits + 1) of them for codes; (q, 2) or more for queries with weights.
+    (q, bits + 1) of them for codes; (q, 2) or more for real values.
     """
     checked = {}
     for epoch, query in asked.items():
@@ -328,7 +298,3 @@ def _check_epochs(asked: Collection[int], epochs: Collection[int]) -> None:
 
 def _listed(epochs: Collection[int]) -> str:
     return ", ".join(map(str, sorted(epochs)))
-
-
-def _repeated(weights: Weights | None, count: int) -> Weights | None:
-    return None if weights is None else np.broadcast_to(weights, (count, len(weights)))

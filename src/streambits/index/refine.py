@@ -159,12 +159,6 @@ def rank(
     else:
         sources = _candidates(segments, query.find, count)
         total = count
-    sources = [
-        some
-        if s.device_store is None
-        else s.device_store.narrowed(query.refinement, target, min(k, total), some)
-        for s, some in zip(segments, sources, strict=True)
-    ]
     found = [
         _ranked(segment, query.refinement, target, min(k, total), some)
         for segment, some in zip(segments, sources, strict=True)

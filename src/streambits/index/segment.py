@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from streambits.index.device import DeviceStore
+from streambits._device import Scanner
 from streambits.index.hits import Hits
 from streambits.index.queries import Query
 from streambits.index.scan import Limits, ScanTask, scan_nearest, scan_task, scan_within
@@ -18,7 +18,7 @@ class Segment:
 
     def __init__(self, store: Store, bits: int, device: str | None = None) -> None:
         self.store, self.bits, self.device = store, bits, device
-        self._device_store: DeviceStore | None = None
+        self._scanner: Scanner | None = None
 
     def __len__(self) -> int:
         return len(self.store)
@@ -43,26 +43,20 @@ class Segment:
     ) -> tuple[Places, Any]:
         """The same as places (queries, k) and distances; equal ones by place."""
         k = min(k, len(self))
-        if self.device_store is not None and query.weights is None:
-            return self.device_store.nearest(query.words, k, limits)
+        if self.device is not None and query.weights is None:
+            return self._on_device(self.device).nearest(query.words, k, limits)
         if query.weights is None:
             return scan_nearest(*self._codes, query.words, k, limits=limits)
         return weighted_nearest(*self._codes, query.words, query.weights, k)
 
-    @property
-    def device_store(self) -> DeviceStore | None:
-        """The codes on the device, put there when they are first asked for.
+    def _on_device(self, device: str) -> Scanner:
+        """The codes there, put there when they are first asked for.
 
         Two threads at once may put them there twice.
         """
-        if self._device_store is None and self.device is not None:
-            self._device_store = DeviceStore(self.store, self.device)
-        return self._device_store
-
-    def overwrite(self, places: Places, codes: Contents) -> None:
-        """Other codes at places, for all that hold this segment: only if nobody reads it."""
-        self.store.overwrite(places, codes)
-        self._device_store = None
+        if self._scanner is None:
+            self._scanner = Scanner(*self._codes, device)
+        return self._scanner
 
     def scan_task(self, queries: Words, k: int) -> ScanTask:
         """What is to be scanned for the k nearest."""
@@ -76,9 +70,9 @@ class Segment:
         """With codes under ids above all others."""
         return Segment(self.store.appended(ids, codes), self.bits, self.device)
 
-    def without(self, places: Places, *, in_place: bool = False) -> "Segment":
+    def without(self, places: Places) -> "Segment":
         """Without some codes, which lie dead until they are a sixteenth of all."""
-        store = self.store.without(places, in_place=in_place)
+        store = self.store.without(places)
         if store.dead * SLACK > store.end:
             store = store.compact()
         return Segment(store, self.bits, self.device)

@@ -18,8 +18,8 @@ from streambits.index.store import Contents, Places, Store
 from streambits.model.codes import Codes
 
 RATIO = 8  # a segment is at least this many times larger than the next
-FEW = 8  # queries that scan all epochs together
-MANY = 1 << 20  # candidates of all queries that are ranked at a time
+SMALL_QUERY_BATCH = 8  # queries that scan all epochs together
+RANKED_AT_ONCE = 1 << 20  # candidates of all queries that are ranked at a time
 LEAST_CANDIDATES, CANDIDATES_PER_HIT, CODES_PER_CANDIDATE = 300, 30, 256
 NOTHING: Numbers = np.empty(0, np.int64)
 Segments = tuple[Segment, ...]
@@ -39,8 +39,7 @@ class Snapshot:
     however few are added at a time, and there are few segments.
 
     Like its segments, a snapshot keeps its codes: every change gives a new one, which shares the
-    arrays where that cannot be seen. Only `in_place`, which says that nobody reads this snapshot
-    any more, lets a change write to arrays of codes that are here.
+    arrays where that cannot be seen.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ class Snapshot:
         epochs = {**self._epochs, codes.epoch: grown}
         return Snapshot(self.bits, self.device, codes.refine, epochs)
 
-    def without(self, keys: Keys, *, in_place: bool) -> "Snapshot":
+    def without(self, keys: Keys) -> "Snapshot":
         """Without ids, which must all be here; an epoch without codes is gone."""
         self.check_kind(keys)
         ids = keys.numbers
@@ -162,21 +161,13 @@ class Snapshot:
         few = sum(len(places) for each in found.values() for places in each) < len(ids)
         if few or keys.texts is not None:
             self.check_has(keys)
-        rest = {
-            epoch: _without(segments, found[epoch], in_place)
-            for epoch, segments in self._epochs.items()
-        }
+        rest = {epoch: _without(segments, found[epoch]) for epoch, segments in self._epochs.items()}
         return self._with({epoch: segments for epoch, segments in rest.items() if segments})
 
-    def updated(self, keys: Keys, codes: Codes, *, in_place: bool) -> "Snapshot":
+    def updated(self, keys: Keys, codes: Codes) -> "Snapshot":
         """With other codes for ids, which must all be here, in whatever epoch."""
         self.check_has(keys)
-        moved = np.ones(len(keys.ids), np.bool_)
-        if in_place:
-            segments = self._epochs.get(codes.epoch, ())
-            moved = ~_overwrite(segments, keys.numbers, Contents.of(codes))
-        rest = keys.some(moved)
-        return self.without(rest, in_place=in_place).added(rest, codes[moved])
+        return self.without(keys).added(keys, codes)
 
     def among(self, keys: Keys) -> "Snapshot":
         """The codes of these ids alone, as far as they are here; without texts."""
@@ -196,7 +187,10 @@ class Snapshot:
         scales: what a Hamming distance means in each epoch, (queries, bits + 1); of queries with
         weights, what equal shares of the sum of these mean, (queries, any).
         """
-        few = all(len(query.words) <= FEW and query.weights is None for query in asked.values())
+        few = all(
+            len(query.words) <= SMALL_QUERY_BATCH and query.weights is None
+            for query in asked.values()
+        )
         together = self._nearest_together(asked, k, scales) if few else None
         return together or self._nearest_in_turn(asked, k, scales)
 
@@ -245,7 +239,7 @@ class Snapshot:
         }
         if not counts:
             return None
-        step = max(1, MANY // max(k, *(count or 1 for count in counts.values())))
+        step = max(1, RANKED_AT_ONCE // max(k, *(count or 1 for count in counts.values())))
         size = max(len(query.rows) for query in asked.values())
         found = []
         for some in (slice(i, i + step) for i in range(0, size, step)):
@@ -352,24 +346,12 @@ def _located(
             yield segment, there, places[there]
 
 
-def _without(segments: Segments, found: Sequence[Places], in_place: bool) -> Segments:
+def _without(segments: Segments, found: Sequence[Places]) -> Segments:
     """Without the places that were found in each."""
     if not any(map(len, found)):
         return segments
     pairs = zip(segments, found, strict=True)
-    return _tidy([s.without(at, in_place=in_place) if len(at) else s for s, at in pairs])
-
-
-def _overwrite(segments: Segments, ids: Numbers, codes: Contents) -> NDArray[np.bool_]:
-    """Other codes for ids, for all that hold these segments; which of them were written.
-
-    Only if nobody reads them.
-    """
-    written = np.zeros(len(ids), np.bool_)
-    for segment, which, places in _located(segments, ids):
-        segment.overwrite(places, codes.some(which))
-        written |= which
-    return written
+    return _tidy([s.without(at) if len(at) else s for s, at in pairs])
 
 
 def _tidy(segments: Sequence[Segment]) -> Segments:

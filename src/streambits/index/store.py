@@ -12,7 +12,7 @@ Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 SLACK = 16  # a sixteenth is kept free for growth, and a sixteenth may be dead
-LEAST = 256  # places, below which slack does not matter
+MIN_SLACK = 256  # places, below which slack does not matter
 
 
 class Contents(NamedTuple):
@@ -127,7 +127,7 @@ class Store:
         """With codes under ascending ids above `last`."""
         end, room = self.end + len(ids), len(self._ids)
         if end > room:
-            room = max(end, end if self.end == 0 else self.end + self.end // SLACK + LEAST)
+            room = max(end, end if self.end == 0 else self.end + self.end // SLACK + MIN_SLACK)
         new = self._with_room(room)
         new.words[:, self.end : end] = codes.words.T
         new.refinement[self.end : end] = codes.refinement
@@ -138,9 +138,9 @@ class Store:
             new.texts = self.texts.followed_by(codes.texts)
         return new
 
-    def without(self, places: Places, *, in_place: bool = False) -> "Store":
-        """With these places marked as dead. in_place: nobody reads this store any more."""
-        alive = self.alive if in_place else self.alive.copy()
+    def without(self, places: Places) -> "Store":
+        """With these places marked as dead."""
+        alive = self.alive.copy()
         alive[places] = False
         dead = self.dead + len(places)
         return Store(
@@ -152,11 +152,6 @@ class Store:
             dead=dead,
             texts=self.texts,
         )
-
-    def overwrite(self, places: Places, codes: Contents) -> None:
-        """Other codes at places, for all that hold this store: only if nobody reads it."""
-        self.words[:, places] = codes.words.T
-        self.refinement[places] = codes.refinement
 
     def codes_at(self, places: Places) -> Contents:
         """The codes at places, without texts."""

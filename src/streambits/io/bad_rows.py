@@ -34,7 +34,7 @@ def why_bad(values: Any, width: int | None = None, names: tuple[str, ...] | None
     """
     if not isinstance(values, list):
         missing = values is None
-        return "the row is missing" if missing else f"{_short(values)} is not a list of numbers"
+        return "the row is missing" if missing else f"{short(values)} is not a list of numbers"
     count = len(values)
     if not count or width not in (None, count):
         return f"expected {plural(width, 'value') if width else 'values'}, got {count or 'none'}"
@@ -60,12 +60,12 @@ def why_bad_id(value: object, text: bool | None = None) -> str:
         return "the id is missing"
     if isinstance(value, str) and text is not False:
         broken = value.encode("utf-8", "replace").decode() != value
-        return f"the id {_short(value)} has half a character" if broken else ""
+        return f"the id {short(value)} has half a character" if broken else ""
     if text:
-        return f"the id {_short(value)} is not a text, as those before it are"
+        return f"the id {short(value)} is not a text, as those before it are"
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return ""
-    return f"the id {_short(value)} is not a 64-bit integer{' or a text' * (text is None)}"
+    return f"the id {short(value)} is not a 64-bit integer{' or a text' * (text is None)}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -77,7 +77,7 @@ def _why_not_a_number(value: object) -> str:
     if value is None or value == "":
         return "missing"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"{_short(value)}, which is not a number"
+        return f"{short(value)}, which is not a number"
     try:
         number = float(value)
     except OverflowError:
@@ -87,6 +87,7 @@ def _why_not_a_number(value: object) -> str:
     return f"{number}, too large to square: scale the data" if abs(number) >= LARGEST else ""
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """What a message shows of a value."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -11,6 +11,7 @@ from streambits._arrays import to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
+from streambits.evaluation.bits import bits_changed
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.io.codes import code_format, open_codes
@@ -23,7 +24,7 @@ from streambits.model.learner import Learner
 from streambits.storage import load
 
 MEASUREMENTS = 5  # of the drift, the last
-SAMPLE = 1000  # rows on which changed bits are counted
+SAMPLE_ROWS = 1000  # rows on which changed bits are counted
 LEARNING = ("learn", "online")  # verbs that leave a model
 
 Facts = dict[str, Any]
@@ -156,14 +157,14 @@ def spectrum(learner: Learner) -> list[float]:
 
 def _bits_changed(learner: Learner) -> float | None:
     """The share of bits that a new coder would give another value than the last one."""
-    last, rows = learner.last_coder, learner.sample[:SAMPLE, :]
+    last, rows = learner.last_coder, learner.sample[:SAMPLE_ROWS, :]
     if last is None or not rows.shape[0] or not learner.bits:
         return None
     try:
         new = Learner.from_state(learner.state() | {"stale": True}).coder()
     except RankError:
         return None
-    return float((last.encode(rows).unpack() != new.encode(rows).unpack()).mean())
+    return bits_changed(last.encode(rows), new.encode(rows))
 
 
 def _of_coder(coder: Coder) -> Facts:

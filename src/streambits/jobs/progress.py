@@ -18,6 +18,19 @@ from streambits.errors import InputError, MissingExtraError
 HOST = "127.0.0.1"
 DRIFT = ("affinity", "outside", "shift", "balance", "evidence", "proportion_evidence")
 ASKING = (signal.SIGINT, signal.SIGTERM)
+COUNTERS = {  # fields of `Progress` that Prometheus counts
+    "rows": "Rows read, with earlier runs",
+    "bytes": "Bytes of the rows read",
+    "rejects": "Rows put aside",
+    "removed": "Removals in the stream",
+}
+GAUGES = {  # what they are, and the fields of `Progress`
+    "waiting_rows": ("Rows that wait for landmarks", "waiting"),
+    "epoch": ("Epoch of the codes", "epoch"),
+    "rows_per_second": ("Rows per second", "rate"),
+    "certificate": ("Bound of the sketch", "certificate"),
+    "lag": ("Messages in the broker after ours", "lag"),
+}
 
 
 class Progress(NamedTuple):
@@ -184,21 +197,19 @@ class Metrics:
         except ImportError:
             raise MissingExtraError("prometheus-client", "metrics") from None
         held = prometheus.CollectorRegistry()
-        counter, gauge = prometheus.Counter, prometheus.Gauge
-        self._rows = counter("streambits_rows", "Rows read, with earlier runs", registry=held)
-        self._bytes = counter("streambits_bytes", "Bytes of the rows read", registry=held)
-        self._rejects = counter("streambits_rejects", "Rows put aside", registry=held)
-        self._removed = counter("streambits_removed", "Removals in the stream", registry=held)
-        self._commits = counter("streambits_commits", "Commits of this run", registry=held)
-        self._waiting = gauge(
-            "streambits_waiting_rows", "Rows that wait for landmarks", registry=held
+        self._counters = {
+            name: prometheus.Counter(f"streambits_{name}", text, registry=held)
+            for name, text in COUNTERS.items()
+        }
+        self._commits = prometheus.Counter(
+            "streambits_commits", "Commits of this run", registry=held
         )
-        self._epoch = gauge("streambits_epoch", "Epoch of the codes", registry=held)
-        self._rate = gauge("streambits_rows_per_second", "Rows per second", registry=held)
-        self._certificate = gauge("streambits_certificate", "Bound of the sketch", registry=held)
-        self._lag = gauge("streambits_lag", "Messages in the broker after ours", registry=held)
+        self._gauges = {
+            name: prometheus.Gauge(f"streambits_{name}", text, registry=held)
+            for name, (text, _) in GAUGES.items()
+        }
         words = "Last measurement of the drift, by statistic"
-        self._drift = gauge("streambits_drift", words, ["statistic"], registry=held)
+        self._drift = prometheus.Gauge("streambits_drift", words, ["statistic"], registry=held)
         self._last = Progress(0, 0, 0, 0, 0.0)
         try:
             self._server, self._thread = prometheus.start_http_server(port, HOST, held)
@@ -211,18 +222,13 @@ class Metrics:
     def __call__(self, event: str, progress: Progress) -> None:
         """Serve this from now on."""
         last, self._last = self._last, progress
-        self._rows.inc(max(0, progress.rows - last.rows))  # a job that is stopped early gives back
-        self._bytes.inc(max(0, progress.bytes - last.bytes))
-        self._rejects.inc(max(0, progress.rejects - last.rejects))
-        self._removed.inc(max(0, progress.removed - last.removed))
-        self._waiting.set(progress.waiting)
+        for name, counter in self._counters.items():  # a job that is stopped early gives back
+            counter.inc(max(0, getattr(progress, name) - getattr(last, name)))
         self._commits.inc(event == "commit")
-        self._epoch.set(progress.epoch)
-        self._rate.set(progress.rate)
-        if progress.certificate is not None:
-            self._certificate.set(progress.certificate)
-        if progress.lag is not None:
-            self._lag.set(progress.lag)
+        for name, gauge in self._gauges.items():
+            value = getattr(progress, GAUGES[name][1])
+            if value is not None:
+                gauge.set(value)
         for name in DRIFT if progress.drift else ():
             self._drift.labels(name).set(getattr(progress.drift, name))
 

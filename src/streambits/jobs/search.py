@@ -220,13 +220,7 @@ class _Answering:
         held = list(filter(_has_rows, batches))
         more = {"real": real, "allow": allow, "name": name}
         found = [self.search(batch.rows, MORE * k, **more) for batch in held]
-        wanted = np.unique(concat_ids(hits.ids.ravel() for hits in found))
-        find = IdPlaces(wanted)
-        vectors = _rows_of(source, wanted, find)
-
-        def look_up(some: Ids) -> NDArray[Any]:
-            return vectors[find(some)]
-
+        look_up = rows_by_id(source, np.unique(concat_ids(hits.ids.ravel() for hits in found)))
         for batch, hits in zip(held, found, strict=True):
             again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
             yield from answers_of(batch.ids, again)
@@ -319,8 +313,8 @@ class Searcher(_Answering):
         warn_of_reach(int(lost.sum()), len(lost), "asked for")
         if refuse and far.sum() > len(far) / 2:
             raise ReachError(
-                f"{far.sum():,} of {len(far):,} queries are out of reach of the model, which "
-                f"cannot tell them apart: {REMEDY}; --set out_of_reach=accept goes on all the "
+                f"{far.sum():,} of {len(far):,} queries are out of reach: too far from all "
+                f"landmarks to be told apart; {REMEDY}; --set out_of_reach=accept goes on all the "
                 f"same"
             )
 
@@ -433,9 +427,14 @@ def answers_of(queries: Ids, hits: Hits) -> Iterator[Answer]:
     return _answers(queries, _split(hits))
 
 
-def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:
-    """Read all rows of a source; returns a function from ids to their rows. Memory: the rows."""
-    batches = [batch for batch in source.read() if len(batch.ids)]
+def rows_by_id(source: Source, wanted: Ids | None = None) -> Callable[[Ids], NDArray[Any]]:
+    """Read the rows of a source; returns a function from ids to their rows.
+
+    wanted: ids to which it is limited, of which none may be missing. Memory: the rows that are
+    kept.
+    """
+    is_wanted = None if wanted is None else IdPlaces(wanted)
+    batches = [_chosen(batch, is_wanted) for batch in source.read() if len(batch.ids)]
     if not batches:
         raise StorageError(f"{source.name} has no rows")
     ids = concat_ids(batch.ids for batch in batches)
@@ -443,35 +442,23 @@ def rows_by_id(source: Source) -> Callable[[Ids], NDArray[Any]]:
     last = last_of_each(ids)
     find, rows = IdPlaces(ids[last]), rows[last]
 
-    def look_up(asked: Ids) -> NDArray[Any]:
+    def places_of(asked: Ids) -> NDArray[np.intp]:
         places = find(asked)
         if (places < 0).any():
-            raise _no_row(source, asked[places < 0][0])
-        found: NDArray[Any] = rows[places]
-        return found
+            raise InputError(
+                f"{source.name} has no row of the id {asked[places < 0][0]}, which was found: pass "
+                f"the rows that were encoded, with their ids (--set rerank_ids=NAME)"
+            )
+        return places
 
-    return look_up
-
-
-def _no_row(source: Source, missing: int | str) -> InputError:
-    return InputError(
-        f"{source.name} has no row of the id {missing}, which was found: pass the rows that were "
-        f"encoded, with their ids (--set rerank_ids=NAME)"
-    )
+    if wanted is not None:
+        places_of(wanted)
+    return lambda asked: rows[places_of(asked)]
 
 
-def _rows_of(source: Source, ids: Ids, find: IdPlaces) -> NDArray[Any]:
-    """The rows of these ids; a pass over the source. find: where each of them is."""
-    rows: NDArray[Any] | None = None
-    there = np.zeros(len(ids), np.bool_)
-    for batch in source.read():
-        places = find(batch.ids)
-        wanted = places >= 0
-        if rows is None:
-            rows = np.zeros((len(ids), batch.rows.shape[1]), batch.rows.dtype)
-        rows[places[wanted]], there[places[wanted]] = batch.rows[wanted], True
-    if rows is None:
-        raise StorageError(f"{source.name} has no rows")
-    if not there.all():
-        raise _no_row(source, ids[~there][0])
-    return rows
+def _chosen(batch: RowBatch, find: IdPlaces | None) -> RowBatch:
+    """The rows whose ids can be found; all of them without a limit."""
+    if find is None:
+        return batch
+    chosen = find(batch.ids) >= 0
+    return RowBatch(batch.ids[chosen], batch.rows[chosen])

@@ -1,7 +1,7 @@
 """What a job does with rows: learn them, encode them, or both."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,48 +23,55 @@ Rows = NDArray[Any]
 EXAMINED = 64  # rows of a batch, for being out of reach
 
 
-class Work(Protocol):
-    """What a job needs of it. All that it holds of the rows so far is in `models`."""
+class Work:
+    """What a job does; all that it holds of the rows so far is in `models`.
+
+    Attributes
+    ----------
+    epoch : int
+        Of the codes.
+    learner : Learner, optional
+        What learns, once it has begun.
+    device : str, optional
+        Where rows are to come, as torch knows it; None for the host.
+    out_of_reach : int
+        Rows of this run that no landmark reached: their codes say nothing.
+    waiting : int
+        Rows that wait for landmarks.
+    """
+
+    learner: Learner | None = None
+    device: str | None = None
+    out_of_reach = 0
 
     @property
-    def epoch(self) -> int: ...
-    @property
-    def learner(self) -> Learner | None: ...
-    @property
-    def device(self) -> str | None:
-        """Where rows are to come, as torch knows it; None for the host."""
-
-    @property
-    def out_of_reach(self) -> int:
-        """Rows of this run that no landmark reached: their codes say nothing."""
+    def epoch(self) -> int:
+        return 0 if self.learner is None else self.learner.epoch
 
     @property
     def waiting(self) -> int:
-        """Rows that wait for landmarks."""
+        return 0
 
     def process(self, batch: RowBatch) -> Iterator["Change"]:
         """Rows in the order of the source; gives changes, perhaps of rows that came before."""
-        ...
+        raise NotImplementedError
 
     def finish(self) -> Iterator["Change"]:
         """No more rows come for now; gives the changes of rows that waited."""
-        ...
+        return iter(())
 
     def models(self) -> dict[str, Any]:
         """What was learned, for the checkpoint."""
-        ...
+        return {}
 
     def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         """Go back to that, or begin if there is nothing; folder: of the job, if it has one."""
-        ...
 
     def committed(self) -> None:
         """What `models` gave last is on the disk, and what it did not name is not needed."""
-        ...
 
     def save(self, folder: JobFolder) -> None:
         """Write what was learned for others to use."""
-        ...
 
 
 class Change(NamedTuple):
@@ -100,7 +107,7 @@ def changes(batches: Iterable[RowBatch], codes: Iterator[CodeBatch]) -> Iterator
             yield Change(batch.removed)
 
 
-class Encoding:
+class Encoding(Work):
     """Encodes rows by a coder that stays as it is.
 
     Parameters
@@ -115,16 +122,12 @@ class Encoding:
         Whether a batch of which most rows are out of reach is an error.
     """
 
-    waiting = 0
-    learner = None
-
     def __init__(
         self, coder: Coder, model: str, device: str | None = None, *, refuse: bool = True
     ) -> None:
         self.coder, self.model, self.device, self.refuse = coder, model, device, refuse
         if device is not None:
             self.coder = coder.on(device)
-        self.out_of_reach = 0
 
     @property
     def epoch(self) -> int:
@@ -151,46 +154,8 @@ class Encoding:
                 f"{self.coder.features.inputs}"
             )
 
-    def finish(self) -> Iterator[Change]:
-        yield from ()
 
-    def models(self) -> dict[str, Any]:
-        return {}
-
-    def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
-        pass
-
-    def committed(self) -> None:
-        pass
-
-    def save(self, folder: JobFolder) -> None:
-        pass
-
-
-class EncodingByEpoch(Encoding):
-    """Encodes rows by the coder of every live epoch, as queries for codes of several epochs are.
-
-    Every row has a code of each epoch; those out of reach in all of them give a warning.
-
-    Parameters
-    ----------
-    coders : CoderSet
-        Make the codes, on the host.
-    model : str
-        Their name, for messages.
-    """
-
-    def __init__(self, coders: CoderSet, model: str) -> None:
-        super().__init__(coders.newest, model)
-        self.coders = coders
-
-    def process(self, batch: RowBatch) -> Iterator[Change]:
-        self._check_width(batch.rows)
-        for codes in self.coders.encode(batch.rows).values():
-            yield Change(batch.ids, codes)
-
-
-class Learning:
+class Learning(Work):
     """Gathers the first rows, draws landmarks from them, and learns them and all that follow.
 
     Parameters
@@ -205,8 +170,6 @@ class Learning:
         Whether it is an error if most of the first rows are out of reach of `start`.
     """
 
-    out_of_reach = 0
-
     def __init__(
         self,
         settings: Settings,
@@ -218,17 +181,12 @@ class Learning:
         self.settings, self.device, self.refuse = settings, device, refuse
         if device is not None:
             on_device(device)  # or raise before anything is read
-        self.learner: Learner | None = None
         self._start_with, self._begun = start, False
         self._first: list[RowBatch] = []
 
     @property
     def waiting(self) -> int:
         return sum(len(batch.ids) for batch in self._first)
-
-    @property
-    def epoch(self) -> int:
-        return 0 if self.learner is None else self.learner.epoch
 
     def process(self, batch: RowBatch) -> Iterator[Change]:
         if self.learner is not None:
@@ -286,9 +244,6 @@ class Learning:
         self._first = [models["waiting"].batch] if "waiting" in models else []
         if self.learner is not None and self.device is not None:
             self.learner = self.learner.on(self.device)
-
-    def committed(self) -> None:
-        pass
 
     def save(self, folder: JobFolder) -> None:
         if self.learner is not None:

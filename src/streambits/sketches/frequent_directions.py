@@ -120,11 +120,6 @@ class FrequentDirections(CentredSketch):
     def certificate(self) -> float:
         return self._shrinkage + self._rounding
 
-    @property
-    def shrinkage(self) -> float:
-        """The sum of all that was subtracted, without the allowance for rounding."""
-        return self._shrinkage
-
     def captured(self, basis: Array) -> float:
         """The share of all energy in the span of orthonormal columns (width, k)."""
         xp, rows = array_namespace(basis), self.matrix

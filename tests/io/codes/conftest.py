@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from streambits import Codes
+from streambits._arrays import as_ids
 from streambits.io.codes import open_codes
+from streambits.io.codes.parquet import read_codes
+from streambits.model.batches import CodeBatch
 
 
 @pytest.fixture(scope="session")
@@ -49,5 +52,18 @@ def codes_in(pairs):
         found = pairs(batches)
         assert len(found) == sum(len(ids) for ids, _ in batches)
         return found
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def last_of_each_id():
+    """last_of_each_id(where): what a reader makes of Parquet parts that are still written to."""
+
+    def of(where):
+        found = {}
+        for ids, codes in read_codes(where):
+            found |= dict(zip(ids.tolist(), codes, strict=True))
+        return [CodeBatch(as_ids([key]), code) for key, code in found.items()]
 
     return of

@@ -29,19 +29,11 @@ def histories(draw, names, epochs=1):
     return draw(st.lists(step, max_size=10))
 
 
-def last_of_each_id(where, bits):
-    """What a reader of a job that goes on makes of its codes: the last of each id."""
-    found = {}
-    for ids, codes in open_codes(where, bits=bits):
-        found |= dict(zip(ids.tolist(), codes, strict=True))
-    return [CodeBatch(as_ids([key]), code) for key, code in found.items()]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("names", "length"), [("numbers", "refined"), ("texts", "plain")])
 @given(st.data())
 @settings(max_examples=25)
-def test_parts(names, length, lengths, data):
+def test_parts(names, length, lengths, last_of_each_id, data):
     steps, rows = data.draw(histories(NAMES[names], 2)), data.draw(st.sampled_from([1, 3, 100]))
     codes = lengths[length]
     with tempfile.TemporaryDirectory() as folder:
@@ -50,8 +42,7 @@ def test_parts(names, length, lengths, data):
             return open_sink(f"{folder}/codes", codes.bits, refine=codes.refine, rows=rows)
 
         place = opened, lambda: open_codes(f"{folder}/codes")
-        committed = lambda: last_of_each_id(f"{folder}/codes", codes.bits)  # noqa: E731
-        play(place, codes, steps, committed=committed)
+        play(place, codes, steps, committed=lambda: last_of_each_id(f"{folder}/codes"))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_partitions_are_read_in_rounds_and_again_from_any_offset(kafka_cluster):
     """The walk: bad messages, an end that goes with the offset, and what comes later."""
     bad = [b"nothing", None, b"[1]", b""]
     name = kafka_cluster.new(payloads(20), [*payloads(2), *bad], payloads(12))
-    source = KafkaSource.from_url(f"{kafka_cluster.url}/{name}", rows=7)
+    source = KafkaSource(f"{kafka_cluster.url}/{name}", rows=7)
     assert (source.lag, source.length) == (None, None)
     ids = [*range(20), *ids_of(1, 0, 1), *ids_of(2, *range(12))]
     chunks = source.read()
@@ -70,9 +70,9 @@ def test_keys_are_ids_in_any_partition_and_format(kafka_cluster, table_of):
     raw = [np.array(row, "<f4").tobytes() for row in (one, two)]
     name = kafka_cluster.new([(b"a", raw[0]), (b"b", raw[1])], [(b"c", raw[0]), (b"a", None)])
     options = {"format": "f4", "columns": 2}
-    source = KafkaSource(kafka_cluster.servers, name, id_key="@key", **options)
+    source = KafkaSource(f"{kafka_cluster.url}/{name}", id_key="@key", **options)
     assert table_of(source.read()) == {"b": [two, None], "c": [one, None]}
-    by_place = all_of(KafkaSource(kafka_cluster.servers, name, **options).read())
+    by_place = all_of(KafkaSource(f"{kafka_cluster.url}/{name}", **options).read())
     assert by_place[0] == [0, 1 << 16, 1 << 48]  # row 0 of each
     assert [reject.where for reject in by_place[2]] == [kafka_cluster.where(name, 1, 1)]
 
@@ -80,7 +80,7 @@ def test_keys_are_ids_in_any_partition_and_format(kafka_cluster, table_of):
 @pytest.mark.slow
 def test_another_topic_of_the_same_name_is_noticed(kafka_cluster):
     name = kafka_cluster.new(payloads(5))
-    source = KafkaSource(kafka_cluster.servers, name)
+    source = KafkaSource(f"{kafka_cluster.url}/{name}")
     offset = {"next": {"0": 9}, "end": {"0": 9}, "columns": 2}
     with pytest.raises(StorageError, match="ends at 5 in partition 0, and was read up to 9"):
         list(source.read(offset))
@@ -92,21 +92,21 @@ def test_settings_of_the_client_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("STREAMBITS_KAFKA_SASL_USERNAME", "me")
     monkeypatch.setenv("STREAMBITS_KAFKA_SASL_PASSWORD", "hunter2")
     settings = {"client.id": "somebody", "sasl.username": "me", "sasl.password": "hunter2"}
-    assert KafkaSource.from_url(url).config == settings
+    assert KafkaSource(url).config == settings
     monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "hunter2")  # by mistake
     with pytest.raises(InputError, match=r"security\.protocol") as caught:
-        next(KafkaSource.from_url(url).read())
+        next(KafkaSource(url).read())
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None  # the client's own words have the value
     monkeypatch.setenv("STREAMBITS_KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
     monkeypatch.setenv("STREAMBITS_KAFKA_SASL_MECHANISM", "PLAIN")
     monkeypatch.setattr(kafka, "ANSWER", 0.1)
     with pytest.raises(UnreachableError) as caught:
-        KafkaSource.from_url(url).identity()
+        KafkaSource(url).identity()
     assert "hunter2" not in str(caught.value)
     monkeypatch.setenv("STREAMBITS_KAFKA_PROPERTIES", "file")  # of older versions
     with pytest.raises(InputError, match=r'cannot be read: .*"properties"'):
-        KafkaSource.from_url(url).identity()
+        KafkaSource(url).identity()
 
 
 class Fake:
@@ -163,7 +163,7 @@ def fake(monkeypatch):
     def of(*logs, **odd):
         client = Fake(dict(enumerate(map(list, logs))), **odd)
         monkeypatch.setattr(kafka, "Consumer", client)
-        return KafkaSource("host", "topic", retry_seconds=0), client
+        return KafkaSource("kafka://host/topic", retry_seconds=0), client
 
     return of
 

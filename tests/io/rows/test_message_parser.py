@@ -381,13 +381,6 @@ def test_other_values_are_kept_as_texts():
     assert parse({"id": 1, "row": [1], "text": "x"}).payload is None
 
 
-def test_a_removal_before_all_rows_decides_the_kind_of_ids_for_those_who_resume_too():
-    parser = MessageParser()
-    first = parser.batch(as_messages({"id": 7, "row": None}), {})
-    for one in (parser, MessageParser().resumed(first.offset)):
-        assert list(reasons(one.batch(as_messages({"id": "a", "row": [1]}), {}))) == ["m0"]
-
-
 names = st.one_of(st.integers(0, 3), st.sampled_from(["a", "b", "0", "1"]))
 lists = st.lists(st.integers(-2, 2), min_size=1, max_size=2) | st.none()
 objects = st.fixed_dictionaries(

@@ -35,7 +35,7 @@ def all_of(chunks):
 def test_a_stream_is_read_in_order_and_again_from_any_offset(nats_server):
     """The walk: bad messages, an end that goes with the offset, and what comes later."""
     name = nats_server.new([*payloads(50), b"[1, 2]", *payloads(99, start=50)])
-    source = NatsSource.from_url(f"{nats_server.url}/{name}?subject={name}.rows", rows=7)
+    source = NatsSource(f"{nats_server.url}/{name}?subject={name}.rows", rows=7)
     chunks = source.read()
     first = next(chunks)
     nats_server.publish(name, payloads(5))
@@ -60,7 +60,7 @@ def test_messages_of_many_rows_are_whole_in_every_batch(nats_server):
     rows = np.arange(300, dtype="<f4").reshape(100, 3)
     parts = np.split(rows, [1, 30, 31, 90])
     name = nats_server.new([*(part.tobytes() for part in parts), b"12345"])
-    source = NatsSource(nats_server.url, name, format="f4", columns=3, rows=2)
+    source = NatsSource(f"{nats_server.url}/{name}", format="f4", columns=3, rows=2)
     chunks = list(source.read())
     ids, read, rejects = all_of(chunks)
     assert np.array_equal(read, rows)
@@ -74,20 +74,20 @@ def test_messages_of_many_rows_are_whole_in_every_batch(nats_server):
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     name = nats_server.new([sink.getvalue(), b"nothing"])
-    ids, read, rejects = all_of(NatsSource(nats_server.url, name, format="arrow").read())
+    ids, read, rejects = all_of(NatsSource(f"{nats_server.url}/{name}", format="arrow").read())
     assert (ids, read) == (["a", "b"], [[1], [2]])
     assert [reject.where for reject in rejects] == [nats_server.where(name, 2)]
 
 
 def test_keys_are_for_kafka():
     with pytest.raises(InputError, match="is for Kafka: nats://host/rows has messages of NATS"):
-        NatsSource("nats://host", "rows", id_key="@key")
+        NatsSource("nats://host/rows", id_key="@key")
 
 
 @pytest.mark.slow
 def test_another_stream_of_the_same_name_is_noticed(nats_server):
     name = nats_server.new(payloads(10))
-    source = NatsSource(nats_server.url, name)
+    source = NatsSource(f"{nats_server.url}/{name}")
     *_, last = source.read()
     before = source.identity()
     assert json.loads(json.dumps(before)) == source.identity()
@@ -105,7 +105,7 @@ def test_another_stream_of_the_same_name_is_noticed(nats_server):
 @pytest.mark.slow
 def test_a_reader_that_the_server_has_forgotten_is_made_again(nats_server):
     name = nats_server.new(payloads(30))
-    chunks = NatsSource(nats_server.url, name, rows=10).read()
+    chunks = NatsSource(f"{nats_server.url}/{name}", rows=10).read()
     first = next(chunks)
 
     async def forget(jetstream, _):
@@ -134,7 +134,7 @@ def test_who_logs_in_is_said_by_the_url_or_the_environment(login, guarded, monke
         monkeypatch.setenv("STREAMBITS_NATS_PASSWORD", ODD)
         monkeypatch.setenv("STREAMBITS_NATS_USER", "somebody" if login else "me")
     for hosts in (host, f"{host},{host}"):
-        source = NatsSource.from_url(f"nats://{login}{hosts}/{name}")
+        source = NatsSource(f"nats://{login}{hosts}/{name}")
         assert all_of(source.read())[0] == [1, 2, 3, 4]
         assert source.name == f"nats://{hosts}/{name}"
 
@@ -146,7 +146,7 @@ def test_who_is_not_let_in_is_told_without_a_password(guarded, monkeypatch):
     monkeypatch.setenv("STREAMBITS_NATS_TOKEN", "hunter2")
     for where in (url, url.replace("me:hunter2@", "")):
         with pytest.raises(StreambitsError, match="Authorization Violation") as caught:
-            NatsSource.from_url(where).identity()
+            NatsSource(where).identity()
         assert "hunter2" not in str(caught.value)
 
 
@@ -155,7 +155,7 @@ def test_it_works_inside_a_running_loop(nats_server):
     name = nats_server.new(payloads(4))
 
     async def inside():
-        return all_of(NatsSource(nats_server.url, name).read())[0]
+        return all_of(NatsSource(f"{nats_server.url}/{name}").read())[0]
 
     assert asyncio.run(inside()) == [1, 2, 3, 4]
 
@@ -213,6 +213,6 @@ def test_messages_that_are_dropped_on_their_way_are_read_again(lost, monkeypatch
         return link
 
     monkeypatch.setattr(module._StreamReader, "_connect", connect)
-    assert all_of(NatsSource("nats://host", "rows").read())[0] == list(range(1, 21))
+    assert all_of(NatsSource("nats://host/rows").read())[0] == list(range(1, 21))
     assert link.opened > 1 if lost else link.opened == 1
     assert link.limit == 0

@@ -6,18 +6,6 @@ from paper.datasets.published import PUBLISHED
 from streambits.errors import InputError
 
 
-def test_uniform_is_as_the_paper_says():
-    rows = datasets.load("uniform")
-    limits = 1 / np.arange(1, 51) ** 2
-    assert rows.shape == (60000, 50)
-    assert rows.min() >= 0
-    assert np.all(rows.max(axis=0) <= limits * (1 + 1e-6))
-    assert np.allclose(rows.mean(axis=0) / limits, 1 / 2, atol=0.01)
-    assert np.allclose(rows.var(axis=0) / limits**2, 1 / 12, atol=0.003)
-    scaled = np.corrcoef((rows / limits).T) - np.eye(50)
-    assert abs(scaled).max() < 0.03
-
-
 def test_a_file_is_looked_for_in_the_folder_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMBITS_DATA", str(tmp_path))
     assert not datasets.available("mnist")

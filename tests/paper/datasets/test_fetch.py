@@ -19,8 +19,8 @@ def digest(method, content=CONTENT):
     return f"{method}:{hashlib.new(method, content).hexdigest()}"
 
 
-def said(interactive=False):
-    return Console(file=io.StringIO(), force_terminal=interactive, width=200, highlight=False)
+def said():
+    return Console(file=io.StringIO(), width=200, highlight=False)
 
 
 @pytest.mark.parametrize("method", ["sha256", "md5"])
@@ -54,8 +54,3 @@ def test_without_a_published_checksum_the_first_copy_is_trusted_and_later_ones_c
     with pytest.raises(StorageError, match="it was deleted"):
         check(file, path)
     assert [left.name for left in tmp_path.iterdir()] == [record.name]
-
-
-def one_sentence(error):
-    text = str(error.value)
-    return "\n" not in text and ". " not in text

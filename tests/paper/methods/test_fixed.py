@@ -56,31 +56,3 @@ def test_bits_of_e2lsh_differ_as_a_triangle_wave_of_normal_steps():
     )
     wanted = [expected(distance) for distance in distances]
     assert np.allclose(found, wanted, atol=5 * 0.5 / np.sqrt(20 * 1024))
-
-
-def test_labels_recover_planted_classes():
-    """Four classes along weak directions, 25 labels each; the strongest direction is noise."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(4, size=2000)
-    rows = np.stack(
-        [
-            rng.uniform(-8, 8, 2000),
-            2 * (labels % 2) - 1 + 0.3 * rng.standard_normal(2000),
-            2 * (labels // 2) - 1 + 0.3 * rng.standard_normal(2000),
-        ],
-        axis=1,
-    )
-    known = np.full(2000, -1)
-    for wanted in range(4):
-        known[np.flatnonzero(labels == wanted)[:25]] = wanted
-    bits = rivals.ssh(rows, 8, labels=known).coder().encode(rows).unpack()
-    plain = rivals.ssh(rows, 8).coder().encode(rows).unpack()
-
-    def agreement(bit, wanted):  # balanced, up to the sign
-        inside, outside = bit[labels == wanted].mean(), bit[labels != wanted].mean()
-        return (1 + abs(inside - outside)) / 2
-
-    for wanted in range(4):
-        assert agreement(bits[:, wanted], wanted) > 0.9
-        assert max(agreement(plain[:, j], wanted) for j in range(4)) < 0.75
-    assert np.array_equal(bits[:, 4:], plain[:, :4])

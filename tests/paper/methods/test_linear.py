@@ -48,37 +48,3 @@ def test_osh_with_room_for_every_direction_is_batch_pca():
     assert np.allclose(np.linalg.svd(vectors.T @ projection.matrix)[1], 1, atol=1e-6)
     middle = rows.mean(axis=0) - learner.features.centre
     assert np.allclose(projection.thresholds, middle @ projection.matrix, atol=1e-6)
-
-
-def test_unifdiag_gives_every_bit_the_same_variance():
-    rows = decaying(6000)
-    values = rivals.unifdiag(rows[:50], 8).learn(rows[50:]).coder().project(rows[50:])
-    plain = rivals.METHODS["pcah"](rows[:50], 8).learn(rows[50:]).coder().project(rows[50:])
-    spread = values.var(axis=0)
-    assert np.allclose(spread, spread.mean(), rtol=1e-4)
-    assert plain.var(axis=0).max() > 10 * plain.var(axis=0).min()
-    assert np.isclose(spread.sum(), plain.var(axis=0).sum(), rtol=1e-4)
-
-
-def labelled(count, seed=0):
-    """Two classes apart by 1 along a column of spread 0.1, among eleven columns of spread 1.
-
-    Class means of n rows err by 1 / sqrt(n) in each of these, so n must be some hundreds.
-    """
-    rng = np.random.default_rng(seed)
-    rows, labels = rng.standard_normal((count, WIDTH)), rng.integers(2, size=count)
-    rows[:, 7] = labels - 0.5 + 0.1 * rng.standard_normal(count)
-    return rows, labels
-
-
-def share_right(learner, rows, labels):
-    share = np.mean(learner.coder().encode(rows).unpack()[:, 0] == labels)
-    return max(share, 1 - share)
-
-
-def test_labels_reveal_a_direction_hidden_in_low_variance():
-    rows, labels = labelled(6000)
-    guided = rivals.semi_supervised(rows[:2000], 1, labels=labels[:2000]).learn(rows[2000:])
-    blind = rivals.METHODS["pcah"](rows[:2000], 1).learn(rows[2000:])
-    assert share_right(guided, rows[2000:], labels[2000:]) > 0.95
-    assert share_right(blind, rows[2000:], labels[2000:]) < 0.6

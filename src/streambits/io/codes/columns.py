@@ -1,5 +1,6 @@
 """Codes as columns: ids, packed bits, epochs, refinements and payload, in the order they came."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from streambits.index.queries import as_paired_ids, last_of_each
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import MOST_BYTES, Codes, as_bits, check_refine
 
+COLUMNS = ("id", "code", "refinement", "epoch")
 TOMBSTONE = -1  # in place of an epoch: the id of the row was removed
 LAST_EPOCH = int(np.iinfo(np.int32).max)
 
@@ -103,6 +105,16 @@ def as_payload(payload: Any, count: int, keep: tuple[str, ...]) -> NDArray[np.ob
             f"kept beside them need {(count, len(keep))}"
         )
     return values
+
+
+def check_names(keep: Sequence[str], holder: str) -> tuple[str, ...]:
+    """Names of what is kept beside codes: each of them once, and none that codes need."""
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in names:
+        if name in COLUMNS or names.count(name) > 1:
+            why = "is a column of codes" if name in COLUMNS else "comes twice"
+            raise InputError(f"{holder}: keep has {name!r}, which {why}: choose another name")
+    return names
 
 
 def live_rows(ids: Ids, epochs: NDArray[np.int32]) -> NDArray[np.bool_]:

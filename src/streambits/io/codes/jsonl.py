@@ -21,7 +21,6 @@ from streambits._files import replacing
 from streambits.errors import StorageError
 from streambits.index import HammingIndex
 from streambits.io.codes.columns import TOMBSTONE, CodeColumns
-from streambits.io.pgvector import bit_strings
 from streambits.model.batches import CodeBatch
 from streambits.model.codes import Codes
 
@@ -31,21 +30,14 @@ IDS, EPOCHS = np.iinfo(np.int64), np.iinfo(np.int32)
 
 
 class StandardOutput:
-    """Standard output as a sink of lines; an id that comes twice is printed twice.
-
-    as_bits: print sign bits as "bits", a string of 0 and 1 as PostgreSQL has them, not as "code".
-    """
+    """Standard output as a sink of lines; an id that comes twice is printed twice."""
 
     name = "standard output"
-
-    def __init__(self, *, as_bits: bool = False) -> None:
-        self.as_bits = as_bits
 
     def write(self, ids: Any, codes: Codes, payload: Any = None) -> None:
         """Print the codes; there is no place for a payload."""
         del payload
-        rows = CodeColumns.of(ids, codes, codes.bits, codes.refine)
-        self._print(_text(rows, bit_strings(codes) if self.as_bits else None))
+        self._print(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)))
 
     def remove(self, ids: Any) -> None:
         """Print that the ids are gone."""
@@ -73,12 +65,10 @@ def write_lines(index: HammingIndex, path: Path) -> None:
             file.write(_text(CodeColumns.of(ids, codes, codes.bits, codes.refine)).encode())
 
 
-def _text(rows: CodeColumns, bits: list[str] | None = None) -> str:
-    """Lines of rows. bits: strings of 0 and 1, in place of codes in hexadecimal."""
-    code = {"code": _hexadecimal(rows.packed)} if bits is None else {"bits": bits}
-    parts = code if rows.packed.shape[1] else {}
-    if rows.refinement.shape[1]:
-        parts = parts | {"refinement": _hexadecimal(rows.refinement)}
+def _text(rows: CodeColumns) -> str:
+    """Lines of rows."""
+    columns = {"code": rows.packed, "refinement": rows.refinement}
+    parts = {name: _hexadecimal(part) for name, part in columns.items() if part.shape[1]}
     line = '{"id": %s, ' + "".join(f'"{name}": "%s", ' for name in parts) + '"epoch": %d}\n'
     ids = map(json.dumps, rows.ids.tolist())
     values = zip(ids, *parts.values(), rows.epochs.tolist(), strict=True)

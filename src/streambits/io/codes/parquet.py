@@ -33,6 +33,7 @@ from streambits.io.codes.columns import (
     CodeColumns,
     as_lengths,
     check_begun,
+    check_names,
     live_rows,
 )
 from streambits.model.batches import CodeBatch
@@ -44,7 +45,7 @@ WRITTEN = b"streambits.rows"  # of a part from which rows were dropped: how many
 MADE = b"streambits.made_from"
 FIELD_ID = b"PARQUET:field_id"
 OURS = 0x7362  # "sb": the upper half of a field id in files of ours
-ROWS = 65536  # of a part, or of a batch that is read
+PART_ROWS = 65536  # of a part, or of a batch that is read
 PARTS = "part-*.parquet"
 CODES = ("code", "refinement")
 NULL = b"\xff\xff\xff\xff"  # in place of the length of a text
@@ -75,12 +76,12 @@ class ParquetSink:
         bits: int,
         *,
         refine: int = 0,
-        rows: int = ROWS,
+        rows: int = PART_ROWS,
         keep: tuple[str, ...] = (),
     ) -> None:
         self.path, self.name = Path(path), f"{self.kind}:{path}"
         self.bits, self.refine = as_lengths(bits, refine)
-        self.keep, self.size = check_names(keep), as_count(rows, "rows")
+        self.keep, self.size = check_names(keep, self.name), as_count(rows, "rows")
         self.rows = 0  # that were written, with those that a part has lost since
         self._parts = 0  # that no commit writes again
         self._tail = [CodeColumns.empty(self.bits, self.refine, len(self.keep))]  # of the part next
@@ -176,7 +177,7 @@ class ParquetSink:
             return
         with self._trouble():
             self._acquire()
-            if any(part_facts(path).rows for path in self._files()):
+            if any(part_facts(path).rows for path in part_files(self.path)):
                 raise StorageError(
                     f"{self.path} holds codes already: choose another place, or remove them"
                 )
@@ -185,7 +186,7 @@ class ParquetSink:
 
     def _cut(self, rows: int) -> None:
         """Keep so many rows of the parts, and go on after them."""
-        files, left, last = self._files(), rows, None
+        files, left, last = part_files(self.path), rows, None
         for number, path in enumerate(files):
             if not left:
                 break
@@ -195,14 +196,15 @@ class ParquetSink:
             self._ascending &= not part.settled
             self._parts, left, before = number + 1, left - min(left, part.written), left
             if part.written > before or (not part.settled and not left and part.rows < self.size):
-                held = CodeColumns.concat([*self._tail, *_read_columns(path, self._schema)])
-                held = held.select(slice(before))
+                kept = CodeColumns.concat([*self._tail, *_read_columns(path, self._schema)])
+                kept = kept.select(slice(before))
                 if part.settled:
-                    self._save(held, number, written=before)
-                elif len(held.ids) < self.size:
-                    self._parts, self._tail = number, [held]
+                    self._save(kept, number, written=before)
+                elif len(kept.ids) < self.size:
+                    self._parts, self._tail = number, [kept]
                     self._unsaved = part.written > before
-        if left and not self._settled_by_0_2():
+        settled_by_0_2_0 = (self.path / f".{self.path.name}.generation").exists()
+        if left and not settled_by_0_2_0:  # whose parts do not say how many rows they had
             raise StorageError(
                 f"{last or self.path} ends after {rows - left} rows, and {rows} were written: "
                 f"restore it, or begin a new job"
@@ -212,12 +214,8 @@ class ParquetSink:
         self.rows = rows - left
         self._ascending &= not left
 
-    def _settled_by_0_2(self) -> bool:
-        """Whether version 0.2.0 dropped rows here: its parts do not say how many they had."""
-        return (self.path / f".{self.path.name}.generation").exists()
-
     def _save(self, rows: CodeColumns, number: int, written: int | None = None) -> None:
-        _write(rows.runs(), self._schema, self._part(number), _dropped(written))
+        _write(rows.runs(), self._schema, self._part(number), written=written)
 
     @property
     def _schema(self) -> "CodeSchema":
@@ -225,9 +223,6 @@ class ParquetSink:
 
     def _part(self, number: int) -> Path:
         return self.path / f"part-{number:06d}.parquet"
-
-    def _files(self) -> list[Path]:
-        return part_files(self.path)
 
     def _settings(self) -> dict[str, Any]:
         """What must not change."""
@@ -252,15 +247,14 @@ class ParquetSink:
     def _trouble(self) -> Iterator[None]:
         """Trouble in one sentence, which ends this sink: what was written is not known then."""
         try:
-            try:
-                yield
-            except OSError as error:
-                reason = error.strerror or error
-                raise StorageError(f"{self.path} cannot be written: {reason}") from error
-        except StorageError:
+            yield
+        except (OSError, StorageError) as error:
             with suppress(OSError):
                 self._let_go()
-            raise
+            if isinstance(error, StorageError):
+                raise
+            reason = error.strerror or error
+            raise StorageError(f"{self.path} cannot be written: {reason}") from error
 
 
 def settle_parts(folder: Path) -> None:
@@ -277,14 +271,12 @@ def settle_parts(folder: Path) -> None:
     live, start = live_rows(concat_ids(ids), np.concatenate(epochs)), 0
     for path in files:
         part = part_facts(path)
-        some = live[start : start + part.rows]
+        here = live[start : start + part.rows]
         start += part.rows
-        if some.all():
-            continue
-        with _opened(path) as file:
-            schema = _promised(file, path)[0]
-        rows = CodeColumns.concat(list(_read_columns(path, schema))).select(some)
-        _write(rows.runs(), schema, path, _dropped(part.written))
+        if not here.all():
+            columns, schemas = zip(*_batches(path), strict=True)
+            rows = CodeColumns.concat(list(columns)).select(here)
+            _write(rows.runs(), schemas[0], path, written=part.written)
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -307,7 +299,7 @@ def write_codes(
     columns = (CodeColumns.of(ids, codes, bits, refine) for ids, codes in batches)
     first = next(columns, CodeColumns.empty(bits, refine))
     schema = CodeSchema(bits, refine, first.ids.dtype.kind == "T")
-    _write(chain([first], columns), schema, path, {} if made_from is None else {MADE: made_from})
+    _write(chain([first], columns), schema, path, made_from=made_from)
 
 
 def made_from(path: Path) -> str | None:
@@ -322,17 +314,15 @@ def made_from(path: Path) -> str | None:
     return None if value is None else value.decode(errors="replace")
 
 
-def _dropped(written: int | None) -> dict[bytes, str]:
-    """What the footer of a part says from which rows were dropped: how many it had."""
-    return {} if written is None else {WRITTEN: str(written)}
-
-
 def _write(
     columns: Iterable[CodeColumns],
     schema: "CodeSchema",
     path: str | Path,
-    more: dict[bytes, str] | None = None,
+    *,
+    written: int | None = None,
+    made_from: str | None = None,
 ) -> None:
+    """Write a file. written: how many rows it had, if some were dropped."""
     from pyarrow import parquet  # noqa: PLC0415 - slow to import, and seldom needed
 
     content, arrow = _Content(schema), schema.arrow()
@@ -345,7 +335,9 @@ def _write(
                 record = _record_batch(rows, arrow)
                 content.update(record)
                 writer.write_batch(record)
-        writer.add_key_value_metadata({DIGEST: str(content), **(more or {})})
+        notes = {DIGEST: str(content), WRITTEN: written, MADE: made_from}
+        present = {key: str(value) for key, value in notes.items() if value is not None}
+        writer.add_key_value_metadata(present)
 
 
 def read_codes(
@@ -420,11 +412,9 @@ class _Stretch(NamedTuple):
     def read(self) -> Iterator[tuple[CodeColumns, int, "CodeSchema"]]:
         """Columns, the number of their first row, and their schema."""
         first = 0
-        for batch, schema in _batches(self.file, self.rows):
-            columns = _columns(batch)
-            if self.rows is not None and first + len(columns.ids) > self.rows:
-                columns = columns.select(slice(max(0, self.rows - first)))
-            yield columns, self.start + first, schema
+        for columns, schema in _batches(self.file, self.rows):
+            left = None if self.rows is None else max(0, self.rows - first)
+            yield columns.select(slice(left)), self.start + first, schema
             first += len(columns.ids)
 
 
@@ -620,13 +610,13 @@ def _record_batch(rows: CodeColumns, schema: Any) -> Any:
 
 def _read_columns(path: Path, wanted: CodeSchema | None = None) -> Iterator[CodeColumns]:
     """What a file of ours holds, in its order; it is checked at its end."""
-    for batch, schema in _batches(path):
+    for columns, schema in _batches(path):
         if wanted not in (None, schema):
             raise StorageError(f"{path} has codes of {schema}, not {wanted}: restore it")
-        yield _columns(batch)
+        yield columns
 
 
-def _batches(path: Path, rows: int | None = None) -> Iterator[tuple[Any, CodeSchema]]:
+def _batches(path: Path, rows: int | None = None) -> Iterator[tuple[CodeColumns, CodeSchema]]:
     """What a file holds, and the lengths of its codes; its digest is checked at the end.
 
     rows: that the file had a moment ago, or at least some of them.
@@ -636,12 +626,12 @@ def _batches(path: Path, rows: int | None = None) -> Iterator[tuple[Any, CodeSch
             raise _changed(path)
         schema, digest = _promised(file, path)
         content, columns = _Content(schema), schema.columns
-        for raw in file.iter_batches(ROWS, columns=list(columns)):
+        for raw in file.iter_batches(PART_ROWS, columns=list(columns)):
             batch = raw.select(columns)  # in this order, whatever the file's is
             if any(batch.column(name).null_count for name in schema.needed):
                 raise StorageError(f"{path} has gaps in its columns {', '.join(schema.needed)}")
             content.update(batch)
-            yield batch, schema
+            yield _columns(batch), schema
     if digest not in (None, str(content)):
         raise _damaged(path, f"it holds {content}, and {digest} were written")
 
@@ -726,12 +716,3 @@ def _columns(batch: Any) -> CodeColumns:
         payload[:, place] = arrays[name].to_pylist()
     ids = ids.astype(TEXT if ids.dtype.kind == "O" else np.int64)
     return CodeColumns(ids, packed, epochs, refinement, payload)
-
-
-def check_names(keep: Iterable[str]) -> tuple[str, ...]:
-    """Names of what is kept beside codes, which must be free and unique."""
-    names = tuple(keep)
-    wrong = [name for name in names if name in ("id", "epoch", *CODES) or names.count(name) > 1]
-    if wrong:
-        raise InputError(f"keep has {wrong[0]!r}, which is there already: choose other columns")
-    return names

@@ -14,11 +14,14 @@ import numpy as np
 from streambits._arrays import TEXT, Ids, as_count, as_ids
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.index.queries import last_of_each
+from streambits.io.bad_rows import short
 from streambits.io.codes.columns import (
+    COLUMNS,
     TOMBSTONE,
     CodeColumns,
     as_lengths,
     check_begun,
+    check_names,
 )
 from streambits.io.pgvector import LONGEST, bit_strings, split_name
 from streambits.io.protocols import Payload
@@ -32,12 +35,10 @@ try:
 except ImportError:
     raise MissingExtraError("psycopg", "postgres") from None
 
-__all__ = ["PostgresSink"]
-
 EXAMPLE = "postgresql://user@host:5432/database?table=name"
 OLDEST = (0, 7)  # of pgvector: the first that compares bit strings
 MAY_PASS = ("08", "53", "57P", "40001", "40P01")  # beginnings of SQLSTATEs that pass with time
-ROWS = 65536
+BATCH_ROWS = 65536
 ANSWER = 10  # seconds for the server to let us in
 LOCK = 0x5354_4249  # the class of our advisory locks; with it goes a sum of the table's name
 GRACE = "5s"  # for the session of a process that was killed to end
@@ -56,7 +57,6 @@ FIT = {  # what an id must be for each
     "text": "a text without NUL characters",
     "uuid": "a UUID (8-4-4-4-12 hexadecimal digits)",
 }
-COLUMNS = ("id", "code", "refinement", "epoch")
 
 logger = logging.getLogger("streambits")
 
@@ -124,7 +124,7 @@ class PostgresSink:
         refine: int = 0,
         keep: Sequence[str] = (),
         table: str | None = None,
-        rows: int = ROWS,
+        rows: int = BATCH_ROWS,
         retry_seconds: float = DEFAULT,
         made_by: str | None = None,
     ) -> None:
@@ -141,7 +141,13 @@ class PostgresSink:
         if self._parts[-1] == MODELS:
             raise InputError(f"{self.name} has records of other tables: choose another table")
         self._name = self._models = sql.Identifier(*self._parts)  # with schemas, once connected
-        self.keep = _as_names(keep, self.name)
+        self.keep = check_names(keep, self.name)
+        for name in self.keep:
+            if not _is_text(name) or not 0 < len(name.encode()) <= LONGEST:
+                raise InputError(
+                    f"{self.name}: keep has {name!r}, and a column is named by a text of 1 to "
+                    f"{LONGEST} bytes"
+                )
         self._id_type: str | None = None  # a key of FIT; of the table, or to make it with
         self._epochs: set[int] = set()
         self.retry_seconds = self._retry(retry_seconds).seconds
@@ -169,7 +175,7 @@ class PostgresSink:
                 if value is not None and not _is_text(value):
                     raise InputError(
                         f"{self.name} keeps texts, and {name!r} of the id {key} is "
-                        f"{_short(value)}: pass a text without NUL characters, or None"
+                        f"{short(value)}: pass a text without NUL characters, or None"
                     )
         self._add(columns)
         self._note_epoch(codes)
@@ -231,7 +237,7 @@ class PostgresSink:
         wrong = next((value for value in ids.tolist() if not _fits(value, kind)), None)
         if wrong is not None:
             raise InputError(
-                f"{self.name} has ids of type {kind}, and the id {_short(wrong)} is not "
+                f"{self.name} has ids of type {kind}, and the id {short(wrong)} is not "
                 f"{FIT[kind]}: write such ids, or name another table (?table=NAME)"
             )
         return np.array([text.lower() for text in ids.tolist()], TEXT) if kind == "uuid" else ids
@@ -341,20 +347,16 @@ class PostgresSink:
     def _locate(self, link: psycopg.Connection[Any]) -> tuple[int | None, str]:
         """The number of the table, None if it is not there, and its schema."""
         asked = sql.Identifier(*self._parts).as_string(link)
-        found = link.execute(
-            "SELECT c.oid::bigint, n.nspname FROM pg_class c "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
-            [asked],
-        ).fetchone()
-        if found is not None:
-            return int(found[0]), str(found[1])
-        schema = self._parts[0] if len(self._parts) == 2 else None
-        [schema] = link.execute("SELECT coalesce(%s, current_schema())", [schema]).fetchone() or [
-            ""
-        ]
+        named = self._parts[0] if len(self._parts) == 2 else None
+        [(number, schema)] = link.execute(
+            "SELECT c.oid::bigint, coalesce(n.nspname, %s, current_schema()) "
+            "FROM (SELECT to_regclass(%s)::oid AS oid) AS asked LEFT JOIN pg_class c USING (oid) "
+            "LEFT JOIN pg_namespace n ON n.oid = c.relnamespace",
+            [named, asked],
+        )
         if schema is None:
             raise StorageError(f"{self.name} has no schema: name one (?table=SCHEMA.NAME)")
-        return None, schema
+        return number, schema
 
     def _lock(self, link: psycopg.Connection[Any], key: int) -> None:
         """Keep other sinks from the table, until this session ends."""
@@ -394,13 +396,11 @@ class PostgresSink:
 
     def _check_columns(self, link: psycopg.Connection[Any], number: int) -> None:
         """Refuse a table of other codes, and take the type of its ids."""
-        types: dict[str, str] = dict(
-            link.execute(
-                "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-                "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
-                [number],
-            ).fetchall()
+        query = (
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"
         )
+        types: dict[str, str] = dict(link.execute(query, [number]))
         kind = _id_type(types.get("id"))
         fits = {name: types.get(name) == self._columns.get(name) for name in ("code", "refinement")}
         fits |= {name: _id_type(types.get(name)) == "text" for name in self.keep}
@@ -423,16 +423,14 @@ class PostgresSink:
         if not self._has_models(link):
             return None
         query = sql.SQL("SELECT model, refine FROM {} WHERE table_name = %s::bigint::oid")
-        model, refine = link.execute(query.format(self._models), [number]).fetchone() or (
-            None,
-            None,
-        )
-        if model is not None and refine != self.refine:
-            raise StorageError(
-                f"{self.name} has refinements of {refine} bytes, and the codes have "
-                f"{self.refine}: choose another table"
-            )
-        return model
+        for model, refine in link.execute(query.format(self._models), [number]):
+            if refine != self.refine:
+                raise StorageError(
+                    f"{self.name} has refinements of {refine} bytes, and the codes have "
+                    f"{self.refine}: choose another table"
+                )
+            return str(model)
+        return None
 
     def _has_models(self, link: psycopg.Connection[Any]) -> bool:
         models = self._models.as_string(link)
@@ -448,11 +446,10 @@ class PostgresSink:
             noted = COMMENT.search(comment[0] or "") if comment else None
             before = noted[1] if noted else None
         holds = link.execute(sql.SQL("SELECT EXISTS (SELECT FROM {})").format(self._name))
-        values = [sql.Literal(self._name.as_string(link)), sql.Literal(self.made_by)]
         record = sql.SQL(
             "INSERT INTO {} VALUES ({}, {}, {}, {}) ON CONFLICT (table_name) "
             "DO UPDATE SET model = excluded.model, bits = excluded.bits, refine = excluded.refine"
-        ).format(self._models, *values, sql.Literal(self.bits), sql.Literal(self.refine))
+        ).format(self._models, self._name.as_string(link), self.made_by, self.bits, self.refine)
         continued = before is None and self._resumed  # by a version that could not note it
         if before != self.made_by and not continued and holds.fetchone() == (True,):
             by = f"made by {before}" if before else "and no record of what made them"
@@ -539,26 +536,6 @@ def _is_text(value: object) -> bool:
         return isinstance(value, str) and b"\0" not in value.encode()
     except UnicodeEncodeError:
         return False
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:56]}..."
-
-
-def _as_names(keep: Sequence[str], holder: str) -> tuple[str, ...]:
-    """Check the names of columns for texts."""
-    names = (keep,) if isinstance(keep, str) else tuple(keep)
-    for name in names:
-        if not _is_text(name) or not 0 < len(name.encode()) <= LONGEST:
-            raise InputError(
-                f"{holder}: keep has {name!r}, and a column is named by a text of 1 to {LONGEST} "
-                f"bytes"
-            )
-        if name in COLUMNS or names.count(name) > 1:
-            why = "is a column of codes" if name in COLUMNS else "comes twice"
-            raise InputError(f"{holder}: keep has {name!r}, which {why}: choose another name")
-    return names
 
 
 def _may_pass(error: psycopg.Error) -> bool:

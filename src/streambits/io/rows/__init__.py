@@ -229,7 +229,7 @@ def _open_broker(paths: list[str], options: dict[str, Any]) -> Source:
     if scheme == "kafka":
         from streambits.io.rows.kafka import KafkaSource  # noqa: PLC0415 - an extra
 
-        return KafkaSource.from_url(paths[0], **options)
+        return KafkaSource(paths[0], **options)
     from streambits.io.rows.nats import NatsSource  # noqa: PLC0415 - an extra
 
-    return NatsSource.from_url(paths[0], **options)
+    return NatsSource(paths[0], **options)

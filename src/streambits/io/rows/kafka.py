@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
 from streambits.errors import InputError, MissingExtraError, StorageError
 from streambits.io.rows.message_parser import SHIFT, Fetched, Message
 from streambits.io.rows.messages import BrokerSource
-from streambits.io.urls import Url, redact, redact_url, secrets_in
+from streambits.io.urls import Url, redact, redact_url
 from streambits.model.batches import Reject, RowBatch
 
 try:
@@ -41,12 +41,9 @@ class KafkaSource(BrokerSource):
 
     Parameters
     ----------
-    servers
-        host:port, several separated by commas.
-    topic
-        Its name.
-    config
-        More settings of the client, such as security.protocol; the names are librdkafka's.
+    url
+        kafka://host:port,host:port/topic. Settings of librdkafka, such as who logs in, are read
+        from the environment: STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
     **options
         See `BrokerSource`.
 
@@ -64,26 +61,7 @@ class KafkaSource(BrokerSource):
     id is its key.
     """
 
-    def __init__(
-        self,
-        servers: str,
-        topic: str,
-        *,
-        config: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        self.servers, self.topic, self.config = servers, topic, dict(config or {})
-        url = f"kafka://{servers}"
-        hidden = [str(v) for name, v in self.config.items() if any(s in name for s in SECRET)]
-        super().__init__(f"{redact_url(url)}/{topic}", (*secrets_in(url), *hidden), **options)
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """From kafka://host:port,host:port/topic.
-
-        Settings of librdkafka, such as who logs in, are read from the environment:
-        STREAMBITS_KAFKA_SASL_PASSWORD is sasl.password, and so on.
-        """
+    def __init__(self, url: str, **options: Any) -> None:
         parts = Url.parse(url, EXAMPLE)
         if parts.user is not None or parts.password is not None or parts.query:
             raise InputError(
@@ -91,12 +69,14 @@ class KafkaSource(BrokerSource):
                 f"settings come from the environment, such as {PREFIX}SASL_USERNAME, "
                 f"{PREFIX}SASL_PASSWORD, {PREFIX}SASL_MECHANISM and {PREFIX}SECURITY_PROTOCOL"
             )
-        settings = {
+        self.servers, self.topic = parts.hosts, parts.path.strip("/")
+        self.config = {
             name.removeprefix(PREFIX).lower().replace("_", "."): value
             for name, value in os.environ.items()
             if name.startswith(PREFIX) and value
         }
-        return cls(parts.hosts, parts.path.strip("/"), config=settings, **options)
+        secrets = [value for name, value in self.config.items() if any(s in name for s in SECRET)]
+        super().__init__(f"kafka://{self.servers}/{self.topic}", tuple(secrets), **options)
 
     def identity(self) -> Any:
         """The topic, the cluster's own name, which asks the cluster, and what rows are made of."""

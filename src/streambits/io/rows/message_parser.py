@@ -125,7 +125,7 @@ class MessageParser:
                 "messages in f4 are rows of numbers without marks between them: say how many "
                 "numbers a row has with columns (--columns 64)"
             )
-        if self.format == "json" and self._names and len(self._names) > 1:
+        if self.format == "json" and len(self._names) > 1:
             raise InputError(
                 f"columns is {list(self._names)!r}; for messages in JSON it is the number of "
                 f"values per row, or the name of one list of numbers"
@@ -138,11 +138,10 @@ class MessageParser:
 
     def identity(self) -> dict[str, Any]:
         """What decides which rows come from the messages, for the identity of a source."""
-        several = self._names is not None and len(self._names) > 1
         identity: dict[str, Any] = {
             "format": self.format,
             "id_key": self.id_key,
-            "row_key": list(self._names or ()) if several else self.row_key,
+            "row_key": list(self._names) if len(self._names) > 1 else self.row_key,
             "columns": self._width,
         }
         identity |= {"keep": list(self.keep)} if self.keep else {}
@@ -417,17 +416,17 @@ def _with_removals(table: Any, name: str, options: ReadOptions) -> tuple[Any, Re
     return table.append_column("@removed", gone), options._replace(removed="@removed")
 
 
-def _names_or_width(columns: Columns) -> tuple[tuple[str, ...] | None, int | None]:
+def _names_or_width(columns: Columns) -> tuple[tuple[str, ...], int | None]:
     """The names, or the number, which the command line writes as a text."""
     if not isinstance(columns, Sequence):
-        return None, None if columns is None else as_count(columns, "columns")
+        return (), None if columns is None else as_count(columns, "columns")
     names = _distinct(columns, "columns")
     if not names:
         raise InputError(
             f"columns is {columns!r}; for a broker it is the number of values per row, or names"
         )
     if len(names) == 1 and names[0].isdecimal():
-        return None, as_count(int(names[0]), "columns")
+        return (), as_count(int(names[0]), "columns")
     return names, None
 
 

@@ -1,12 +1,11 @@
 """What sources of messages share: their options, waiting for a server, and offsets."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from streambits._arrays import as_count, as_number
 from streambits.errors import InputError
 from streambits.io.retry import DEFAULT, Retry
-from streambits.io.rows.message_parser import Columns, MessageParser
+from streambits.io.rows.message_parser import MessageParser
 
 LARGE_MESSAGES = 32  # per batch, where a message has many rows
 
@@ -29,7 +28,7 @@ class BrokerSource:
         Wait for more messages, and end after so many seconds without one.
     retry_seconds
         Seconds that a server may be away.
-    format, id_key, columns, keep, removed
+    **options
         See `MessageParser`.
     """
 
@@ -42,18 +41,12 @@ class BrokerSource:
         follow: bool = False,
         idle: float | None = None,
         retry_seconds: float = DEFAULT,
-        format: str = "json",  # noqa: A002 - what users call it
-        id_key: str = "id",
-        columns: Columns = None,
-        keep: str | Sequence[str] = (),
-        removed: str | None = None,
+        **options: Any,
     ) -> None:
         self.name, self.secrets = name, secrets
-        self.parser = MessageParser(
-            format, id_key=id_key, columns=columns, keep=keep, removed=removed
-        )
+        self.parser = MessageParser(**options)
         self.rows = as_count(rows, "rows")  # of JSON, a message is a row
-        if format != "json":
+        if self.parser.format != "json":
             self.rows = min(self.rows, LARGE_MESSAGES)
         self.idle = None if idle is None else as_number(idle, "idle", least=0)
         self.follow = follow or idle is not None

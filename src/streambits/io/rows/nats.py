@@ -5,7 +5,7 @@ import concurrent.futures
 import os
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from typing import Any, Self
 
 from streambits.errors import InputError, MissingExtraError, StorageError
@@ -39,14 +39,11 @@ class NatsSource(BrokerSource):
 
     Parameters
     ----------
-    server
-        Its URL, or several separated by commas.
-    stream
-        Its name.
-    subject
-        Only messages with this subject.
-    connection
-        More arguments of `nats.connect`, such as user_credentials.
+    url
+        nats://user:password@host:port,host:port/stream?subject=name; without the last, messages of
+        all subjects. Who logs in may also be said by the environment, in STREAMBITS_NATS_USER and
+        STREAMBITS_NATS_PASSWORD, in STREAMBITS_NATS_TOKEN, or by a file of credentials in
+        STREAMBITS_NATS_CREDENTIALS; the URL goes before it.
     **options
         See `BrokerSource`.
 
@@ -59,48 +56,20 @@ class NatsSource(BrokerSource):
     read are a reject. By default reading ends at the message that was the last one when it began.
     """
 
-    def __init__(
-        self,
-        server: str,
-        stream: str,
-        *,
-        subject: str | None = None,
-        connection: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        urls = [one.strip() for one in server.split(",")]
-        self.servers = [url if "://" in url else f"nats://{url}" for url in urls]
-        self.stream, self.subject = stream, subject
-        self.connection = dict(connection or {})
-        parsed = [Url.parse(url, EXAMPLE) for url in self.servers]
-        login = [self.connection.get(name) for name in ("password", "token")]
-        secrets = [secret for url in self.servers for secret in secrets_in(url)]
-        secrets += [text for text in login if isinstance(text, str)]
-        name = f"{parsed[0].scheme}://{','.join(url.hosts for url in parsed)}/{stream}"
-        super().__init__(name, tuple(secrets), **options)
+    def __init__(self, url: str, **options: Any) -> None:
+        parts = Url.parse(url, EXAMPLE)
+        if parts.query.keys() - {"subject"}:
+            raise InputError(f"{redact_url(url)} must have no setting but subject: write {EXAMPLE}")
+        self.servers = [f"{parts.scheme}://{host}" for host in parts.hosts.split(",")]
+        self.stream, self.subject = parts.path.strip("/"), parts.query.get("subject")
+        self.login = _login(parts)
+        secrets = [self.login[name] for name in ("password", "token") if name in self.login]
+        name = f"{parts.scheme}://{parts.hosts}/{self.stream}"
+        super().__init__(name, (*secrets_in(url), *secrets), **options)
         if self.parser.by_key:
             raise InputError(
                 f"ids={self.parser.id_key!r} is for Kafka: {self.name} has messages of NATS"
             )
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """From nats://user:password@host:port,host:port/stream?subject=name.
-
-        Who logs in may also be said by the environment, in STREAMBITS_NATS_USER and
-        STREAMBITS_NATS_PASSWORD, in STREAMBITS_NATS_TOKEN, or by a file of credentials in
-        STREAMBITS_NATS_CREDENTIALS; the URL goes before it.
-        """
-        parts = Url.parse(url, EXAMPLE)
-        if parts.query.keys() - {"subject"}:
-            raise InputError(f"{redact_url(url)} must have no setting but subject: write {EXAMPLE}")
-        return cls(
-            ",".join(f"{parts.scheme}://{host}" for host in parts.hosts.split(",")),
-            parts.path.strip("/"),
-            subject=parts.query.get("subject"),
-            connection=_login(parts),
-            **options,
-        )
 
     def identity(self) -> Any:
         """The stream, when it was created, which asks the server, and what rows are made of."""
@@ -236,7 +205,7 @@ class _StreamReader:
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                **self.source.connection,
+                **self.source.login,
             )
         except LOST:  # one that is not let in is left open
             await link.close()

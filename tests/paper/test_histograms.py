@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from paper.histograms import LEVELS, as_levels, count_codes, count_distances
+from paper.truth import find
 from streambits import Codes
-from streambits.evaluation.histograms import LEVELS, as_levels, count_codes, count_distances
-from streambits.evaluation.truth import draw_queries, find
+from streambits.evaluation.truth import draw_queries
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((250, 3))

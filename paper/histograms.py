@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits.evaluation.truth import BLOCK, Truth
+from paper.truth import BLOCK, Truth
+from streambits.evaluation.ranking import Counts, histogram
 from streambits.model.codes import Codes
 
 Distances = Callable[[NDArray[np.intp]], NDArray[Any]]
-Counts = NDArray[np.integer[Any]]
 
 LEVELS = 2**12  # of real distances
 FEW = 16  # queries at a time: their Hamming distances stay in the cache
@@ -91,27 +91,6 @@ def count_codes(truth: Truth, codes: Codes) -> DistanceCounts:
     return count_distances(
         truth, lambda some: codes[some].hamming(codes), levels=codes.bits + 1, block=FEW
     )
-
-
-def histogram(values: NDArray[np.integer[Any]], levels: int) -> NDArray[np.int32]:
-    """Count how often each query has each value.
-
-    Parameters
-    ----------
-    values : ndarray of int of shape (q, n)
-        From 0 to levels - 1.
-    levels : int
-        Number of values that there may be.
-
-    Returns
-    -------
-    ndarray of int of shape (q, levels)
-        The counts.
-    """
-    counts = np.empty((len(values), levels), np.int32)
-    for row, out in zip(values, counts, strict=True):  # one at a time: it stays in the cache
-        out[:] = np.bincount(row, minlength=levels)
-    return counts
 
 
 def as_levels(distances: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], int]:
