@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 
 import numpy as np
@@ -24,65 +23,44 @@ QUERIES += ["candidates=all", "rerank=99999999999999999999", "text=%00", "%zz", 
 class Fuzzer:
     def __init__(self, vectors):
         self.rng = np.random.default_rng(5)
-        rows = vectors[:4]
-        ids = np.arange(4)
-        self.valid = [
-            json.dumps({"rows": rows.tolist(), "ids": ids.tolist()}).encode(),
-            json.dumps({"rows": rows.tolist(), "k": 3, "by": "hamming"}).encode(),
-            json.dumps({"ids": [1, 2], "allow": [1, 5], "k": 2}).encode(),
-            ids.tobytes() + rows.tobytes(),
-            rows.tobytes(),
-            arrow(id=ids, v=lists(rows)),
-            arrow(v=lists(rows)),
-            b"",
-        ]
+        rows, ids = vectors[:4], np.arange(4)
+        said = {"rows": rows.tolist(), "ids": ids.tolist()}
+        texts = [said, {"ids": [1, 2], "allow": [1, 5], "k": 2}]
+        texts.append({"rows": rows.tolist(), "k": 3, "by": "hamming"})
+        self.valid = [json.dumps(one).encode() for one in texts]
+        self.valid += [ids.tobytes() + rows.tobytes(), rows.tobytes(), b""]
+        self.valid += [arrow(id=ids, v=lists(rows)), arrow(v=lists(rows))]
 
     def pick(self, values):
         return values[self.rng.integers(len(values))]
 
     def body(self):
         if self.rng.random() < 0.3:
-            found = {self.pick(NAMES): self.value() for _ in range(self.rng.integers(1, 5))}
-            return json.dumps(found).encode()
+            values = [*VALUES, [self.pick(VALUES) for _ in range(3)]]
+            return json.dumps({self.pick(NAMES): self.pick(values) for _ in range(3)}).encode()
         body = bytearray(self.pick(self.valid))
-        for _ in range(self.rng.integers(0, 6)):
-            if not body:
-                break
-            place = int(self.rng.integers(len(body)))
-            act = self.rng.integers(4)
-            if act == 0:
-                body[place] = self.rng.integers(256)
-            elif act == 1:
-                del body[place : place + int(self.rng.integers(1, 20))]
-            elif act == 2:
-                body[place:place] = self.rng.bytes(int(self.rng.integers(1, 9)))
-            else:
-                body[place : place + 4] = self.pick([b"\xff\xff\xff\xff", b"\0\0\0\0", b"NaN,"])
+        for _ in range(self.rng.integers(0, 5)):
+            place, length = self.rng.integers(len(body) + 1), self.rng.integers(0, 20)
+            new = self.pick([b"", self.rng.bytes(length), b"\xff\xff\xff\xff", b"NaN,"])
+            body[place : place + self.pick([0, 1, len(new), length])] = new
         return bytes(body)
-
-    def value(self):
-        return (
-            [self.pick(VALUES) for _ in range(3)] if self.rng.random() < 0.4 else self.pick(VALUES)
-        )
 
     def request(self):
         query = "&".join(self.pick(QUERIES) for _ in range(self.pick([0, 0, 0, 1, 1, 2])))
-        body = self.body()
-        target = f"{self.pick(TARGETS)}?{query}" if query else self.pick(TARGETS)
-        if self.rng.random() < 0.6:  # where most can go wrong
-            target = f"/v1/{self.pick(['rows', 'search', 'encode', 'epochs'])}?{query}"
+        body, likely = self.body(), self.rng.random() < 0.6  # where most can go wrong
+        target = f"/v1/{self.pick(['rows', 'search', 'encode', 'epochs'])}"
         length = len(body) if self.rng.random() < 0.97 else self.pick(["-1", "x", 10**20, "0x5"])
-        likely = self.pick(["POST", "POST", "POST", "DELETE", "GET"])
+        target = target if likely else self.pick(TARGETS)
+        method = self.pick(["POST", "GET", "POST", "DELETE"] * 5 + METHODS)
         lines = [
-            f"{likely if self.rng.random() < 0.8 else self.pick(METHODS)} {target} HTTP/1.1",
+            f"{method} {target}?{query} HTTP/1.1",
             "Host: 127.0.0.1",
             f"Content-Type: {self.pick([*KINDS, 'text/html', 'application/json; x=', ''])}",
             f"Content-Length: {length}",
             f"Accept: {self.pick([*KINDS, '*/*', ''])}",
             "Connection: close",
         ]
-        if self.rng.random() < 0.85:
-            lines.append(f"Authorization: Bearer {TOKEN}")
+        lines += [f"Authorization: Bearer {TOKEN}"] * (self.rng.random() < 0.85)
         return "\r\n".join([*lines, "", ""]).encode() + body
 
 
@@ -94,9 +72,7 @@ def test_no_request_is_answered_by_a_fault(service, vectors):
         with socket.create_connection(("127.0.0.1", service.port), 30) as link:
             link.sendall(asked)
             found = link.recv(65536)
-        status = re.match(rb"HTTP/1.1 (\d+)", found)
-        assert status, (asked, found)
-        code = int(status[1])
+        code = int(found[9:12])
         counts[code] = counts.get(code, 0) + 1
         assert code < 500 or code == 503, (asked, found)
     assert counts.get(200, 0) > COUNT // 30

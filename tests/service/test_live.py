@@ -9,7 +9,7 @@ import pytest
 from streambits import StreamIndex
 from streambits.errors import InputError, StorageError
 from streambits.io.rows import open_source
-from streambits.model.batches import Removals, RowBatch
+from streambits.model.batches import Reject, Removals, RowBatch
 from streambits.service import panels
 from streambits.service.live import BusyError, Query, Service, UnavailableError, changes_of
 
@@ -160,7 +160,9 @@ class Stream:
                 return
             ids = np.arange(start, start + 100)
             gone = Removals(np.array([start - 50]), np.array([5])) if start % 300 == 200 else None
-            yield RowBatch(ids, ROWS[start : start + 100], start + 100, removals=gone)
+            bad = [Reject(f"row {start}", "it is bad")] if start == 1800 else []
+            rows = ROWS[start : start + 100]
+            yield RowBatch(ids, rows, start + 100, rejects=bad, removals=gone)
 
 
 def test_a_source_goes_on_where_the_journal_ends(tmp_path):
@@ -168,7 +170,7 @@ def test_a_source_goes_on_where_the_journal_ends(tmp_path):
         index = StreamIndex.open(tmp_path / "index", bits=32, n_landmarks=50)
         with Service(index, source=Stream(stop)) as service:
             service._threads[-1].join(30)
-            assert service.source_state == "ended"
+            assert (service.source_state, service.rejects) == ("ended", int(stop is None))
     whole = StreamIndex(bits=32, n_landmarks=50)
     for batch in Stream().read():
         if batch.removals is not None:

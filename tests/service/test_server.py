@@ -1,6 +1,5 @@
 """The process: its token, its end, kills, and a broker."""
 
-import json
 import os
 import signal
 import socket
@@ -140,49 +139,3 @@ def test_whatever_was_acknowledged_survives_kills(serving, vectors):
         one.start()
     assert sum(len(worker.sure) for worker in workers) > 100
     assert one.stop() == 0
-
-
-def message(i, row):
-    return json.dumps({"id": i, "row": [round(float(x), 4) for x in row]}).encode()
-
-
-@pytest.mark.slow
-def test_a_stream_of_nats_is_consumed_while_it_is_searched(serving, nats_server, vectors):
-    rows = np.round(vectors, 4)
-    name = nats_server.new([message(i, row) for i, row in enumerate(rows[:1000])])
-    source = ("--source", f"{nats_server.url}/{name}", "--ids", "id")
-    one = serving(*SMALL, *source)
-    _seen(one, 1000)
-    with one.client() as client:
-        assert client.search(rows[5:6], 1).ids.tolist() == [[5]]
-        client.add(rows[2999:], [10**6])  # beside the source
-        sent = [message(i, rows[i]) for i in range(1000, 1200)]
-        sent += [b"not json", b'{"id": 3, "row": null}']
-        nats_server.publish(name, sent)
-        _seen(one, 1201)
-        for _ in range(200):
-            if client.status()["removed"]:
-                break
-            time.sleep(0.05)
-        status = client.status()
-        assert (status["rejects"], status["removed"], status["rows"]) == (1, 1, 1200)
-        assert status["source"]["state"] == "reading"
-    one.stop(signal.SIGKILL)
-    nats_server.publish(name, [message(i, rows[i]) for i in range(1200, 1300)])
-    one.start()
-    _seen(one, 1301)  # nothing twice, nothing lost
-    time.sleep(0.3)
-    with one.client() as client:
-        assert client.status()["seen"] == 1301
-        assert client.search(rows[1250:1251], 1).ids.tolist() == [[1250]]
-    assert one.stop() == 0
-
-
-def _seen(one, count):
-    with one.client() as client:
-        for _ in range(400):
-            found = client.status()
-            if found["seen"] >= count:
-                return
-            time.sleep(0.05)
-    raise AssertionError(f"{found} {one.said}")
