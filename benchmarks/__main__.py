@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks import core, gpu, refined, report, search
 from benchmarks.timer import machine
-from streambits._threads import look_again
+from streambits._threads import rescan_blas
 
 LINES: dict[str, list[core.Lines]] = {
     **core.LINES,
@@ -29,7 +29,7 @@ PARTS = tuple(LINES)
 
 def measure(parts: list[str], *, small: bool = False) -> dict[str, Any]:
     """Raw results; lines are printed as they come."""
-    look_again()  # scikit-learn and FAISS have brought BLAS libraries of their own
+    rescan_blas()  # scikit-learn and FAISS have brought BLAS libraries of their own
     start, lines = time.perf_counter(), []
     found: dict[str, Any] = {
         "machine": gpu.machine_of() if parts == ["gpu"] else machine(),

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import streambits as sb
 from benchmarks.report import Line, plain, rows_of
 from benchmarks.timer import in_turns, machine, seconds
-from streambits._threads import look_again, one_blas_thread
+from streambits._threads import one_blas_thread, rescan_blas
 
 CODES, K, QUERIES, ROUNDS = 4_000_000, 10, 64, 7
 MANY, REMOVED, SINGLE = 10_000_000, 2_000_000, 5_000
@@ -123,7 +123,7 @@ def first_call() -> None:
 
 
 def main() -> None:
-    look_again()  # FAISS brings a BLAS of its own
+    rescan_blas()  # FAISS brings a BLAS of its own
     print(machine())
     with one_blas_thread() as most:
         pass

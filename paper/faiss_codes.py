@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_choice, as_rows, to_numpy
-from streambits._threads import look_again
+from streambits._threads import rescan_blas
 from streambits.errors import InputError, MissingExtraError
 from streambits.model.codes import Codes, as_bits
 
@@ -18,7 +18,7 @@ try:
 except ImportError:
     raise MissingExtraError("faiss-cpu", "faiss") from None
 
-look_again()  # FAISS brings a BLAS of its own, whatever was imported first
+rescan_blas()  # FAISS brings a BLAS of its own, whatever was imported first
 
 BLOCK = 256  # queries ranked at a time
 CENTROIDS = 256  # of a sub-quantiser: 8 bits

@@ -11,10 +11,10 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
-    beside,
     move,
     nbytes,
     same,
+    to_device_of,
     to_numpy,
 )
 from streambits.errors import InputError
@@ -126,7 +126,7 @@ def test_rows_survive_the_way_to_another_library_and_back():
     rows = np.random.default_rng(0).random((5, 3))
     there = move(rows, strict.zeros(1, dtype=strict.float64))
     assert np.array_equal(to_numpy(there), rows)
-    assert beside(rows.astype(np.float32), there).dtype == strict.float32
+    assert to_device_of(rows.astype(np.float32), there).dtype == strict.float32
 
 
 def test_nbytes_and_same_look_at_values_of_any_library():

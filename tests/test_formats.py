@@ -77,7 +77,7 @@ def test_columns_of_codes_are_those_of_the_table():
     assert file.schema_arrow.names == named[:4]
     assert {parquet.BITS, parquet.DIGEST} <= set(file.metadata.metadata)
     assert all(f"`{name.decode()}`" in PAGE for name in (parquet.BITS, parquet.DIGEST))
-    assert f"{parquet.ROWS:,} rows" in PAGE
+    assert f"{parquet.PART_ROWS:,} rows" in PAGE
     line = json.loads((KEPT / "codes.jsonl").read_text().splitlines()[0])
     assert list(line) == list(json.loads(re.search(r"`(\{\"id\": 7, \"code.*?\})`", PAGE)[1]))
     assert all(f"`{name}.npy`" in PAGE for name in npy.NAMES)

@@ -16,7 +16,7 @@ steps = st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 300), max_size
 @given(steps=steps)
 def test_the_sample_has_the_live_rows_of_the_smallest_hashes(steps):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_recall, "LEAST", 64)
+        patch.setattr(live_recall, "MIN_SAMPLE_ROWS", 64)
         patch.setattr(live_recall, "BYTES", 0)
         check_sample(steps)
 

@@ -101,7 +101,7 @@ def test_a_file_cut_off_anywhere_is_an_error_that_says_so(train, path):
     lengths |= set(range(0, len(whole), len(whole) // 40))
     for length in sorted(lengths):
         path.write_bytes(whole[:length])
-        with pytest.raises(StorageError, match=f"{path.name} is cut off.*save the model again"):
+        with pytest.raises(StorageError, match=f"{path.name} is truncated.*save the model again"):
             sb.load(path)
 
 
@@ -184,6 +184,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
     def fail(*_):
         raise OSError("the disk is full")
 
+    learner = sb.ssbc(train, 9).learn(rows)
     if broken == "write":
         opened = open
 
@@ -205,7 +206,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file_whole_and_no_other(
     else:
         monkeypatch.setattr(Path if broken == "replace" else os, broken, fail)
     with pytest.raises(StorageError, match="disk is full"):
-        sb.save(sb.ssbc(train, 9).learn(rows), path)
+        sb.save(learner, path)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -393,7 +394,7 @@ def test_bytes_that_are_damaged_are_refused(learner):
         with pytest.raises(StorageError, match="a shard"):
             sb.from_bytes(broken, name="a shard")
     for size in (0, 7, 100, len(data) - 1):
-        with pytest.raises(StorageError, match="the bytes"):
+        with pytest.raises(StorageError, match="the data"):
             sb.from_bytes(data[:size])
     with pytest.raises(InputError, match="not dict"):
         sb.to_bytes({})

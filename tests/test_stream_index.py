@@ -70,7 +70,7 @@ def test_reopened_at_any_time_it_is_as_if_it_had_never_stopped(
     kind, keep_rows, contents, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(index_folder, "JOURNALLED", 20_000)
-    monkeypatch.setattr(stream_index, "AGAIN", 256)
+    monkeypatch.setattr(stream_index, "REENCODE_ROWS", 256)
     alone = StreamIndex(**KINDS[kind], keep_rows=keep_rows)
     held = StreamIndex.open(tmp_path / "a", **KINDS[kind], keep_rows=keep_rows)
     reader = StreamIndex.open(tmp_path / "a", read_only=True)
@@ -191,7 +191,7 @@ def test_settings_folders_and_a_second_writer(mixture, tmp_path):
         StreamIndex.open(tmp_path / "index", bits=32)
     with pytest.raises(InputError, match="keep_rows is True"):
         StreamIndex.open(tmp_path / "index", keep_rows=True)
-    with pytest.raises(StorageError, match="not an empty folder"):
+    with pytest.raises(StorageError, match="not part of an index: choose an empty folder"):
         StreamIndex(**SMALL).save(tmp_path)
     with StreamIndex.open(tmp_path / "index", bits=16) as again:
         again.add(mixture(10))

@@ -8,8 +8,8 @@ from streambits._arrays import (
     Array,
     as_rows,
     as_seed,
-    beside,
     double,
+    to_device_of,
     to_numpy,
 )
 from streambits.errors import InputError
@@ -44,7 +44,7 @@ def lsh(sample: Array, bits: int = BITS, *, seed: Seed = 0) -> Learner:
     bits = as_bits(bits)
     seed = as_seed(seed)
     planes = np.random.default_rng(seed).standard_normal((features.width, bits))
-    sketch = Fixed(beside(planes, features.like))
+    sketch = Fixed(to_device_of(planes, features.like))
     return Learner(features, sketch, bits=bits, whitening=0, rotation="none", seed=seed)
 
 
@@ -236,5 +236,5 @@ def _signs(features: Features, seed: Seed) -> Learner:
 
 def _along(features: Features, vectors: Array, seed: Seed) -> Learner:
     """The signs of the features along directions (width, bits)."""
-    sketch, bits = Fixed(beside(vectors, features.like)), vectors.shape[1]
+    sketch, bits = Fixed(to_device_of(vectors, features.like)), vectors.shape[1]
     return Learner(features, sketch, bits=bits, whitening=0, rotation="none", seed=seed)

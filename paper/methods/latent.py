@@ -19,10 +19,10 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
-    beside,
     double,
     squared_distances,
     take,
+    to_device_of,
     to_numpy,
 )
 from streambits._threads import one_blas_thread
@@ -169,7 +169,7 @@ def supervised_ibp(
     wanted = _triplets(rows, labels, triplets, rng)
     with one_blas_thread():
         used, wanted = np.unique(wanted, return_inverse=True)
-        values = to_numpy(features(beside(rows[used], double(features.like))))
+        values = to_numpy(features(to_device_of(rows[used], double(features.like))))
         own = to_numpy(features(double(features.landmarks)))
         some = np.linspace(0, len(own) - 1, min(len(own), FEW)).astype(int)
         process = _Process(
@@ -182,7 +182,7 @@ def supervised_ibp(
         vectors = np.concatenate([first, _Functions(values, own, amplitude).of(found)], axis=1)
     learner = Learner(
         features,
-        Fixed(beside(vectors, features.like)),
+        Fixed(to_device_of(vectors, features.like)),
         bits=vectors.shape[1],
         whitening=0,
         rotation="none",

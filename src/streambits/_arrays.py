@@ -55,7 +55,6 @@ __all__ = [
     "as_number",
     "as_rows",
     "as_seed",
-    "beside",
     "blocks",
     "column_names",
     "concat_ids",
@@ -70,6 +69,7 @@ __all__ = [
     "put",
     "same",
     "squared_distances",
+    "to_device_of",
     "to_numpy",
     "zeros",
 ]
@@ -354,7 +354,7 @@ def moved(state: Any, like: Array, *, but: tuple[str, ...] = ()) -> Any:
             for name, value in state.items()
         }
     if is_array_api_obj(state) and array_namespace(state).isdtype(state.dtype, "real floating"):
-        return beside(state, like)
+        return to_device_of(state, like)
     return state
 
 
@@ -364,7 +364,7 @@ def double(array: Array) -> Array:
     return xp.astype(array, xp.float64, copy=False)
 
 
-def beside(array: Array, like: Array) -> Array:
+def to_device_of(array: Array, like: Array) -> Array:
     """Return `array` in the library and on the device of `like`, in its own precision."""
     xp = array_namespace(like)
     single = array_namespace(array).finfo(array.dtype).bits == 32

@@ -1,4 +1,4 @@
-"""Threads without a trace in the results.
+"""Parallelism that does not change results.
 
 BLAS splits a product differently for every number of threads, and rounds differently with it. So
 each block is computed by one BLAS thread, and the threads compute different blocks. As many threads
@@ -198,7 +198,7 @@ class cached(Generic[T, R]):  # noqa: N801 - used as a decorator
 _locks: WeakSet[ForkSafeLock] = WeakSet()
 
 
-def alone(
+def synchronized(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], R]:
     """Let one thread at a time into an object that has a `_lock`.
@@ -323,7 +323,7 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="streambits", initializer=_hold_forever)
 
 
-def look_again() -> None:
+def rescan_blas() -> None:
     """Find the BLAS libraries anew, after a package that brings its own was imported."""
     _blas.cache_clear()
 

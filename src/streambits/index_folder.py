@@ -209,9 +209,13 @@ def check_empty(path: Path) -> None:
     """
     if not path.exists():
         return
-    left = not path.is_dir() or any(not _is_left_over(file) for file in path.iterdir())
-    if left:
-        raise StorageError(f"{path} is not an empty folder: choose another place for the index")
+    if not path.is_dir():
+        raise StorageError(f"{path} is a file: choose another place for the index")
+    others = sorted(file.name for file in path.iterdir() if not _is_left_over(file))
+    if others:
+        raise StorageError(
+            f"{path} contains {others[0]}, which is not part of an index: choose an empty folder"
+        )
 
 
 def _is_left_over(path: Path) -> bool:

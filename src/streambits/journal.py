@@ -149,8 +149,8 @@ class JournalReader:
     def read(self) -> Iterator[Record]:
         """Yield the records from here on, up to one that is not complete.
 
-        It goes past a record when the next one is asked for: if somebody fails to apply one, that
-        one comes again.
+        The position advances only when the next record is requested, so a record whose application
+        failed is read again.
 
         Raises
         ------

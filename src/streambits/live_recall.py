@@ -11,7 +11,7 @@ from streambits._arrays import squared_distances
 Numbers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 BYTES = 1 << 25  # of rows that a sample holds, at most
-LEAST = 1024  # rows that it holds in any case
+MIN_SAMPLE_ROWS = 1024  # rows that it holds in any case
 QUERIES = 500
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # numbers of answers by which recall is extrapolated
 DEEPER = (48, 64, 96, 128)  # more of them, where recall of as many is asked for
@@ -160,7 +160,7 @@ class LiveSample:
 
 def _size(rows: NDArray[Any]) -> int:
     """How many rows of that kind a sample holds."""
-    return max(LEAST, int(BYTES // max(1, rows.shape[1] * rows.dtype.itemsize)))
+    return max(MIN_SAMPLE_ROWS, int(BYTES // max(1, rows.shape[1] * rows.dtype.itemsize)))
 
 
 def hashed(numbers: Numbers) -> Keys:
@@ -176,7 +176,7 @@ def hashed(numbers: Numbers) -> Keys:
         return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
-class Known(NamedTuple):
+class SampledRows(NamedTuple):
     """Rows whose true distances can be computed, in random order.
 
     numbers: (n,) of their ids; rows: (n, d).
@@ -185,9 +185,9 @@ class Known(NamedTuple):
     numbers: Numbers
     rows: NDArray[Any]
 
-    def first(self, count: int) -> "Known":
+    def first(self, count: int) -> "SampledRows":
         """The first ones."""
-        return Known(self.numbers[:count], self.rows[:count])
+        return SampledRows(self.numbers[:count], self.rows[:count])
 
 
 class Measured(NamedTuple):
@@ -205,13 +205,13 @@ Search = Callable[[NDArray[Any], int, int | None, float], Numbers]
 
 
 def measure(
-    known: Known, total: int, k: int, search: Search, *, queries: int = QUERIES
+    known: SampledRows, total: int, k: int, search: Search, *, queries: int = QUERIES
 ) -> list[Measured]:
     """Search for some rows among parts of a sample, or among all rows if it has them all.
 
     Parameters
     ----------
-    known : Known
+    known : SampledRows
         The sample; its first rows are the queries.
     total : int
         Rows of the index.
@@ -239,7 +239,7 @@ def measure(
 
 
 def _measured(
-    known: Known, queries: int, depths: list[int], search: Search, share: float
+    known: SampledRows, queries: int, depths: list[int], search: Search, share: float
 ) -> list[Measured]:
     """Recall of several numbers of answers among known rows, of which the first are queries."""
     (numbers, rows), asked = known, np.arange(queries)

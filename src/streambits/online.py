@@ -20,8 +20,8 @@ from streambits.model.coder import Coder
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
 
-SOONEST, LATEST = 512, 65536  # rows between two coders by "auto": doubling, then always as many
-CHECKED = 8192  # rows after which "auto" also asks whether the directions have moved
+FIRST_REFRESH, LONGEST_REFRESH = 512, 65536  # rows between two coders by "auto", doubling
+DRIFT_CHECK_ROWS = 8192  # rows after which "auto" also asks whether the directions have moved
 logger = logging.getLogger("streambits")
 
 
@@ -152,7 +152,8 @@ class OnlineEncoder:
         rows = as_rows(rows, like=learner.features.like, width=learner.features.inputs)
         while rows.shape[0]:
             left, epoch = until_refresh(learner.seen, self.refresh), learner.epoch
-            check = CHECKED - learner.seen % CHECKED if self.refresh == "auto" else left
+            to_check = DRIFT_CHECK_ROWS - learner.seen % DRIFT_CHECK_ROWS
+            check = to_check if self.refresh == "auto" else left
             codes = learner.learn_and_encode(CheckedRows(rows[: min(left, check), :]), self.coder)
             done = len(codes)
             self._record(rows[:done, :], codes)
@@ -221,12 +222,12 @@ def until_refresh(seen: int, refresh: str | int) -> int:
     """
     if refresh != "auto":
         return int(refresh) - seen % int(refresh)
-    if seen >= LATEST:
-        return LATEST - seen % LATEST
-    following = SOONEST
+    if seen >= LONGEST_REFRESH:
+        return LONGEST_REFRESH - seen % LONGEST_REFRESH
+    following = FIRST_REFRESH
     while following <= seen:
         following *= 2
-    return min(following, LATEST) - seen
+    return min(following, LONGEST_REFRESH) - seen
 
 
 def encode_online(

@@ -182,7 +182,7 @@ def to_bytes(model: Any) -> bytes:
     return b"".join(_pieces(model))
 
 
-def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes") -> Any:
+def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the data") -> Any:
     """Return the model that `to_bytes` was given, or that a file holds.
 
     Parameters
@@ -207,7 +207,7 @@ def from_bytes(data: bytes | bytearray | memoryview, *, name: str = "the bytes")
     >>> from_bytes(b"rubbish")
     Traceback (most recent call last):
     ...
-    streambits.errors.StorageError: the bytes is cut off or not a streambits file: save the ...
+    streambits.errors.StorageError: the data is truncated or not a streambits file: save ...
     """
     path, file = Path(name), io.BytesIO(data)
     head = _read_head(file, path)
@@ -389,7 +389,7 @@ def _read_head(file: BinaryIO, path: Path) -> _Head:
     length = file.read(8)
     start = 8 + int.from_bytes(length, "little")
     if not 8 < start <= size:
-        raise StorageError(f"{path} is cut off or not a streambits file: save the model again")
+        raise StorageError(f"{path} is truncated or not a streambits file: save the model again")
     text = file.read(start - 8)
     with _foreign(path):
         manifest, digest = _metadata(json.loads(text), path)
@@ -400,7 +400,7 @@ def _read_head(file: BinaryIO, path: Path) -> _Head:
     if not (intact and _head(manifest, entries) == length + text):
         raise _damaged(path, "its manifest")
     if start + sum(map(_size, entries.values())) != size:
-        raise StorageError(f"{path} is cut off or too long ({size} bytes): save the model again")
+        raise StorageError(f"{path} is truncated or too long ({size} bytes): save the model again")
     return _Head(model, entries, digest[:16], start)
 
 

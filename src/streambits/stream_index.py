@@ -42,9 +42,9 @@ from streambits.journal import Record
 from streambits.live_recall import (
     QUERIES,
     STEP,
-    Known,
     LiveSample,
     Recall,
+    SampledRows,
     hashed,
     measure,
     summarised,
@@ -58,9 +58,9 @@ from streambits.online import OnlineEncoder
 from streambits.row_store import RowStore
 
 LEARNER, CODERS, INDEX, STATE = "learner", "coders", "index", "state"  # files of a snapshot
-AGAIN = 4096  # rows of epochs that are over that are encoded again at a time
+REENCODE_ROWS = 4096  # rows of epochs that are over that are encoded again at a time
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
-DEAD = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
+MAX_DEAD_RATIO = 2  # times the live rows: rows kept, from which a snapshot leaves the others out
 
 logger = logging.getLogger("streambits")
 
@@ -93,16 +93,15 @@ class StreamIndex:
     settings : Settings, optional
         How the stream is learned, such as the result of `tune`.
     keep_rows : bool, default False
-        Whether raw rows are kept beside the codes: candidates can then be ranked by their true
-        distances, answers proven, and codes of epochs that are over are made again by the current
-        coder, as many at a time as rows come.
+        Store raw rows too. They are needed for `rerank=`, `exact=`, and to encode codes of old
+        epochs again as rows come.
     **more
         Settings by keyword, in place of `settings`.
 
     Notes
     -----
-    No landmarks are to be chosen: the first `settings.gathered` rows wait until there are enough,
-    and are searched by true distances meanwhile. Where they are too few distinct ones for a coder,
+    You do not choose landmarks: the first `settings.gathered` rows are buffered, and searched
+    exactly, until the model is fitted. Where they are too few distinct ones for a coder,
     they wait on, with one `LandmarkWarning`, and `blocked` says why.
 
     `StreamIndex.open` opens one in a folder. There, every call that has returned survives whatever
@@ -612,11 +611,12 @@ class StreamIndex:
         """Encode rows, learn them, and make their codes seen."""
         assert self._online is not None
         while len(ids):
-            left = AGAIN - self._online.learner.seen % AGAIN  # the same for any batches
+            seen = self._online.learner.seen  # so any batches are cut in the same way
+            left = REENCODE_ROWS - seen % REENCODE_ROWS
             step = left if self.keep_rows else len(ids)
             self._encode(ids[:step], rows[:step])
             if self.keep_rows and step <= len(ids):
-                self._encode_again(AGAIN)
+                self._encode_again(REENCODE_ROWS)
             ids, rows = ids[step:], rows[step:]
 
     def _encode(self, ids: Ids, rows: NDArray[Any]) -> None:
@@ -671,7 +671,7 @@ class StreamIndex:
             return
         coder = online.coder
         while most > 0 and any(epoch != coder.epoch for epoch in self.codes.epochs):
-            batch = next(iter(self.codes.items(min(most, AGAIN))))
+            batch = next(iter(self.codes.items(min(most, REENCODE_ROWS))))
             rows = self._rows.get(numbers_of(batch.ids))
             codes = coder.encode(rows, warn=False)
             with self._gate.changing():
@@ -953,14 +953,14 @@ class StreamIndex:
         found = measure(known, total, k, near, queries=queries)
         return summarised(found, epochs[: len(found[0].shares)], k, total, len(names))
 
-    def _known(self) -> Known:
+    def _known(self) -> SampledRows:
         """Numbers and rows whose distances are known, in random order."""
         if self._rows is None:
             assert self._sample is not None
-            return Known(self._sample.numbers, self._sample.rows)
+            return SampledRows(self._sample.numbers, self._sample.rows)
         live = self._live()
         numbers = live[np.argsort(hashed(live))]
-        return Known(numbers, self._rows.get(numbers))
+        return SampledRows(numbers, self._rows.get(numbers))
 
     def _numbers_near(  # noqa: PLR0917
         self,
@@ -1121,7 +1121,7 @@ class StreamIndex:
     def _is_crowded(self, rows: RowStore, place: IndexFolder) -> bool:
         """Whether rows are to be written anew: half of them are not needed, or it is a copy."""
         elsewhere = rows.path is None or rows.path.parent != place.path
-        return elsewhere or len(rows) > DEAD * len(self) + AGAIN
+        return elsewhere or len(rows) > MAX_DEAD_RATIO * len(self) + REENCODE_ROWS
 
     def _save_parts(self, folder: Path, rows: RowStore | None) -> None:
         parts: dict[str, Any] = {STATE: _Held(self._state(rows))}

@@ -26,7 +26,7 @@ ROUNDINGS = (  # signs do not change with the whitening where nothing is rotated
     *((whitening, "itq") for whitening in (0.75, 0.25, 1.0, 0.0, 0.5)),
     (0.5, "random"),
 )
-LEAST, FINALISTS, MUST, ORDERS = 200, 6, 2, 3
+MIN_SAMPLE_ROWS, FINALISTS, MUST, ORDERS = 200, 6, 2, 3
 ROUND = 0.6  # share of the time in which all are tried once
 MARGIN = 0.002  # how much better than the default others must be
 ANSWERS, CANDIDATES = 10, 300  # of a search of refined codes
@@ -197,8 +197,8 @@ def tune(
     length, target = _wanted(bits, bytes, target)
     most = as_count(candidates, "candidates", least=ANSWERS)
     rows = to_numpy(as_rows(sample, name="sample"))
-    if len(rows) < LEAST:
-        raise InputError(f"sample has {len(rows)} rows; tuning needs at least {LEAST}")
+    if len(rows) < MIN_SAMPLE_ROWS:
+        raise InputError(f"sample has {len(rows)} rows; tuning needs at least {MIN_SAMPLE_ROWS}")
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
     count = min(as_count(n_landmarks, "n_landmarks", least=2), len(rows) // 2)
     if bytes is None:

@@ -31,37 +31,36 @@ def failing(monkeypatch):
     return install
 
 
-def test_version(command):
-    assert command("--version") == (0, f"streambits {streambits.__version__}\n", "")
+def test_the_installed_command():
+    done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"streambits {streambits.__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "extra"]])
-def test_wrong_use_is_exit_2(command, arguments):
-    code, out, err = command(*arguments)
-    assert (code, out) == (2, "")
-    assert "Usage" in err
+def test_wrong_use_is_exit_2(misused, arguments):
+    assert "Usage" in misused(*arguments)
 
 
 @pytest.mark.parametrize(
-    "error", [InputError("rows is empty:\n  skip it"), MissingExtraError("matplotlib", "plots")]
+    ("error", "told"),
+    [
+        (InputError("rows is empty:\n  skip it"), "rows is empty: skip it"),
+        (MissingExtraError("matplotlib", "plot"), str(MissingExtraError("matplotlib", "plot"))),
+        (OSError(28, "No space left on device"), "standard output: No space left on device"),
+        (PermissionError(13, "Permission denied", "a/b"), "a/b: Permission denied"),
+        (MemoryError("4 TiB"), "there is not enough memory (4 TiB)"),
+    ],
 )
-def test_an_error_of_ours_is_one_line_on_stderr_and_exit_1(command, failing, error):
+def test_what_goes_wrong_is_one_line_on_stderr_and_exit_1(command, failing, error, told):
     failing(error)
-    code, out, err = command("fail")
-    assert (code, out) == (1, "")
-    assert err == "streambits: " + " ".join(str(error).split()) + "\n"
+    assert command("fail") == (1, "", f"streambits: {told}\n")
 
 
 def test_an_interrupt_is_exit_130(command, failing):
     failing(KeyboardInterrupt())
-    code, out, err = command("fail")
-    assert (code, out) == (130, "")
-    assert "Traceback" not in err
-
-
-def test_the_installed_command():
-    done = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"streambits {streambits.__version__}\n"
+    done = command("fail")
+    assert (done.code, done.out) == (130, "")
+    assert "Traceback" not in done.err
 
 
 def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(
@@ -74,22 +73,9 @@ def test_a_fault_of_ours_is_told_as_such_and_the_traceback_on_request(
     assert line.startswith("streambits: this is a fault of streambits, please report it: ZeroDiv")
     assert "STREAMBITS_DEBUG=1" in line
     monkeypatch.setenv("STREAMBITS_DEBUG", "1")
-    code, _, err = command("fail")
-    assert code == 70
-    assert "Traceback" in err
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (OSError(28, "No space left on device"), "standard output: No space left on device"),
-        (PermissionError(13, "Permission denied", "a/b"), "a/b: Permission denied"),
-        (MemoryError("4 TiB"), "there is not enough memory (4 TiB)"),
-    ],
-)
-def test_what_the_system_refuses_is_one_line(command, failing, error, told):
-    failing(error)
-    assert command("fail") == (1, "", f"streambits: {told}\n")
+    done = command("fail")
+    assert done.code == 70
+    assert "Traceback" in done.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

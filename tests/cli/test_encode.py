@@ -26,16 +26,12 @@ def as_csv(rows):
     return "".join(",".join(map(str, row)) + "\n" for row in rows.tolist()).encode()
 
 
-def hexadecimal(codes):
-    return [code.tobytes().hex() for code in codes.packed]
-
-
 def test_a_filter(command, model, rows, tmp_path):
     done = command("encode", tmp_path / "model.safetensors", "-", stdin=as_csv(rows[:50]))
     assert done.code == 0, done.err
     assert done.lines == [
-        {"id": i, "code": code, "epoch": 0}
-        for i, code in enumerate(hexadecimal(model.coder().encode(rows[:50])))
+        {"id": i, "code": code.tobytes().hex(), "epoch": 0}
+        for i, code in enumerate(model.coder().encode(rows[:50]).packed)
     ]
     assert "standard output: 50 rows, epoch 0" in done.err
 
@@ -66,13 +62,7 @@ def test_bad_rows(command, fails, model, rows, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--to", "x.jsonl"],
-        ["--json"],
-        ["--keep", "text"],
-        ["--rejects", "x"],
-        ["--skip-bad"],
-    ],
+    [["--to", "x.jsonl"], ["--json"], ["--keep", "text"], ["--rejects", "x"], ["--skip-bad"]],
 )
 def test_wrong_use(command, model, tmp_path, arguments):
     done = command("encode", tmp_path / "model.safetensors", "-", *arguments)

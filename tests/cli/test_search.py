@@ -97,7 +97,8 @@ def test_models_that_do_not_fit(fails, job, asked, tmp_path, train):
     told = fails("search", job, "--query", asked, "--model", tmp_path / "narrow.safetensors")
     assert "have 8 numbers, and the model" in told
     assert "was learned from rows of 5" in told
-    assert "holds an index" in fails(*ask, "--model", index_of(job, tmp_path))
+    sb.save(sb.HammingIndex(16), tmp_path / "some.index")
+    assert "holds an index" in fails(*ask, "--model", tmp_path / "some.index")
 
 
 def test_a_users_mistakes(fails, misused, job, asked, tmp_path):
@@ -112,9 +113,3 @@ def test_a_users_mistakes(fails, misused, job, asked, tmp_path):
     assert "no row that can be used" in fails("search", job, "--query", "-", stdin=b"a,b\n")
     assert "--radius goes without" in misused(*ask, "--radius", 1, "--set", "real=true")
     assert "Missing option '--query'" in misused("search", job)
-
-
-def index_of(job, folder):
-    path = folder / "some.index"
-    sb.save(open_codes(job / "codes").index(), path)
-    return path

@@ -156,7 +156,7 @@ def test_coders_come_back_from_a_file(streamed, tmp_path):
     assert np.array_equal(ours.distances, theirs.distances)
     assert back.nbytes == coders.nbytes
     (tmp_path / "coders.safetensors").write_bytes(b"rubbish")
-    with pytest.raises(StorageError, match="cut off"):
+    with pytest.raises(StorageError, match="truncated"):
         sb.load(tmp_path / "coders.safetensors")
 
 

@@ -250,7 +250,7 @@ def test_a_query_must_cover_the_epochs_of_the_index():
     ):
         with pytest.raises(EpochError, match=message):
             index.search(queries, 1)
-    with pytest.raises(InputError, match=r"\[1, 2\] queries for its epochs"):
+    with pytest.raises(InputError, match=r"the epochs got \[1, 2\] queries"):
         index.search({0: old[:1], 3: new}, 1)
     with pytest.raises(InputError, match="radius counts bits"):
         index.within({0: values, 3: new}, 1)

@@ -190,7 +190,7 @@ def test_threads_splits_and_batches_leave_no_trace(bits, metric, length, monkeyp
     for index, threads, share, many in ((straight, 1, 10**6, 1 << 20), (mixed, 2, 1, 700)):
         for module, name in ((refine, "SHARE"), (refine, "PRODUCT_SHARE"), (scan, "SHARE")):
             monkeypatch.setattr(module, name, share)
-        monkeypatch.setattr(snapshot, "MANY", many)
+        monkeypatch.setattr(snapshot, "RANKED_AT_ONCE", many)
         for size, count in ((9, "all"), (9, 2000), (1, "all"), (1, 2000)):
             parts = [coder.queries(queries[i : i + size]) for i in range(0, 9, size)]
             with threadpool_limits(threads, user_api="blas"):

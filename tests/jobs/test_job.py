@@ -86,7 +86,7 @@ def test_a_folder_of_another_job_is_refused(jobs, moving_files, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     assert jobs.run([*command, "--out", tmp_path / "mine"]) == 1
-    assert "holds thesis.txt and no job" in jobs.said
+    assert "contains thesis.txt, which is not part of a job" in jobs.said
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 

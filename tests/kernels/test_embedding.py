@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streambits.kernels.embedding import Held, Plan, bet_on_means
+from streambits.kernels.embedding import DetectorState, Plan, bet_on_means
 
 PLAN = Plan(burn_in=4, stretch=2, clip=1.5, tolerance=0.25, bet=0.25)
 
@@ -28,7 +28,7 @@ def test_bets_are_those_of_the_definition():
     values = np.random.default_rng(0).standard_normal((15, 3, 20)).astype(np.float32)
     values[9:] += 0.5
     reference = np.zeros((3, 40), np.float32)
-    held = Held(np.zeros((3, 3)), reference, np.zeros(5))
+    held = DetectorState(np.zeros((3, 3)), reference, np.zeros(5))
     first = bet_on_means(values[:7], 0, held, PLAN)
     rest = bet_on_means(values[7:], 7, held, PLAN)
     np.testing.assert_allclose([*first, *rest], plainly(values.astype(np.float64)), rtol=1e-4)

@@ -128,7 +128,9 @@ def test_rows_of_another_scale_are_warned_of(what, train, rows):
         ask(rows)
         ask(np.concatenate([rows, 20 * rows[:3]]))  # a few outliers are nobody's mistake
     for many in (20 * rows, rows + 100, np.concatenate([rows[:50], 20 * rows[:50]])):
-        with pytest.warns(ReachWarning, match=r"out of reach of the model.*scale them"):
+        with pytest.warns(
+            ReachWarning, match=r"are out of reach, too far from all landmarks.*check their scale"
+        ):
             ask(many)
 
 

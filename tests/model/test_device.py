@@ -24,8 +24,8 @@ def there(rows):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(device, "LEAST", 1000)
-    monkeypatch.setattr(device, "MOST", 1000)
+    monkeypatch.setattr(device, "MIN_BLOCK_ROWS", 1000)
+    monkeypatch.setattr(device, "MAX_BLOCK_ROWS", 1000)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -396,7 +396,7 @@ def test_rows_are_encoded_by_the_coder_that_is_named(train, mixture):
 def test_rows_out_of_reach_are_warned_of_unless_new_landmarks_are_drawn(train, rows):
     many = np.tile(rows, (3, 1))[:4096]
     assert len(many) == 4096
-    with pytest.warns(ReachWarning, match=r"4,096 of 4,096 rows learned are out of reach"):
+    with pytest.warns(ReachWarning, match=r"4,096 of 4,096 rows learned are out of reach, too far"):
         sb.ssbc(train, 12, epochs="never").learn(many + 30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

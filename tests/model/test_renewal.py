@@ -3,7 +3,7 @@ import pytest
 
 import streambits as sb
 from streambits.errors import InputError
-from streambits.model.renewal import drawn, one_of, rebuilt, renewable
+from streambits.model.renewal import drawn, is_row_in, rebuilt, renewable
 
 
 def cloud(count, seed=0, shift=0.0):
@@ -15,10 +15,10 @@ def test_landmarks_come_from_the_rows_since_a_change_and_then_from_the_sample():
     since, sample = cloud(500, 1, 5.0), cloud(400, 2)
     landmarks, new = drawn(since, sample, 100, np.random.default_rng(0))
     assert (landmarks.shape, new) == ((100, 3), 75)
-    assert one_of(landmarks, since).tolist() == [True] * 75 + [False] * 25
-    assert one_of(landmarks, sample).tolist() == [False] * 75 + [True] * 25
+    assert is_row_in(landmarks, since).tolist() == [True] * 75 + [False] * 25
+    assert is_row_in(landmarks, sample).tolist() == [False] * 75 + [True] * 25
     few, new = drawn(since[:10], sample, 100, np.random.default_rng(0))
-    assert (new, int(one_of(few, sample).sum())) == (10, 90)
+    assert (new, int(is_row_in(few, sample).sum())) == (10, 90)
     _, new = drawn(since[:0], sample, 100, np.random.default_rng(0))
     assert new == 0
 

@@ -121,24 +121,20 @@ def test_encoding_is_that_of_the_model_that_can_be_downloaded(service, vectors, 
 def test_every_panel_is_a_document(service):
     with service.client() as client:
         status = client.status()
-        assert status["healthy"]
-        assert status["rows"] == 3000
-        assert status["journal_bytes"] > 3000 * 32
-        assert status["memory"] > 1e7
-        assert status["settings"]["bits"] == 32
+        assert (status["healthy"], status["rows"], status["settings"]["bits"]) == (True, 3000, 32)
+        assert min(status["journal_bytes"] / 32, status["memory"] / 1e4) > 1000
         drift = client.get("/v1/drift")
         assert drift["alarm"] == pytest.approx(np.log(1e6))
         assert len(drift["measurements"]["rows"]) == len(drift["measurements"]["evidence"]) > 0
         spectrum = client.get("/v1/spectrum")
         assert spectrum["energies"] == sorted(spectrum["energies"], reverse=True)
         assert 0 <= spectrum["certificate"] < 1
-        bits = client.get("/v1/bits")
-        assert len(bits["balance"]) == 32
-        assert np.abs(2 * np.array(bits["balance"]) - 1).mean() < 0.3
+        balance = np.array(client.get("/v1/bits")["balance"])
+        assert balance.shape == (32,)
+        assert np.abs(2 * balance - 1).mean() < 0.3
         dots = client.get("/v1/map")
         assert len(dots["x"]) == len(dots["y"]) == len(dots["epoch"]) > 100
-        assert dots["epoch"][-1] == status["epoch"]
-        assert 0 < dots["explained"] <= 1
+        assert (dots["epoch"][-1], 0 < dots["explained"] <= 1) == (status["epoch"], True)
         epochs = client.get("/v1/epochs")["epochs"]
         assert sum(one["rows"] for one in epochs) == 3000
 
@@ -236,22 +232,17 @@ def test_browsers_are_told_what_they_must_not_do_and_tricks_find_nothing(service
     assert service.ask("GET", "/v1/status", Host="localhost:1")[0] == 200
 
 
+ENDS = ("NaN", "1e99", "true", '"8"', "8], [1")  # of a row that begins well
+TEXTS = [
+    *("", "[1]", "{", "[" * 100_000, '{"rows": [[1,2]], "ids": [1], "more": 1}'),
+    *(f'{{"rows": [[1,2,3,4,5,6,7,{end}]], "ids": [1]}}' for end in ENDS),
+    *(
+        f'{{"rows": [[1,2,3,4,5,6,7,8]], "ids": {ids}}}'
+        for ids in ("[1, 2]", '["a"]', "[1.5]", f"[{10**20}]", "null")
+    ),
+]
 BAD = [
-    (b"", bodies.JSON, 422),
-    (b"[1]", bodies.JSON, 422),
-    (b"{", bodies.JSON, 422),
-    (b'{"rows": [[1,2]], "ids": [1], "more": 1}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,NaN]], "ids": [1]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,1e99]], "ids": [1]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,true]], "ids": [1]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,"8"]], "ids": [1]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7]], "ids": [1]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [1, 2]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": ["a"]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [1.5]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,8]], "ids": [99999999999999999999]}', bodies.JSON, 422),
-    (b'{"rows": [[1,2,3,4,5,6,7,8]]}', bodies.JSON, 422),
-    (b"[" * 100_000, bodies.JSON, 422),
+    *((text.encode(), bodies.JSON, 422) for text in TEXTS),
     (b"\x00" * 31, RAW, 422),
     (np.full(8, np.nan, np.float32).tobytes(), RAW, 422),
     (b"not arrow at all", ARROW, 422),
@@ -289,28 +280,23 @@ def test_a_search_that_makes_no_sense_is_refused(service, asked):
 ROW = np.ones(8, np.float32)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "kind"),
-    [
-        ("POST", "/v1/search?columns=8&kk=3", ROW.tobytes(), RAW),
-        ("POST", "/v1/search?ids=int64", ROW.tobytes(), RAW),
-        ("POST", "/v1/search?columns=8", arrow(v=lists(ROW[None])), ARROW),
-        ("POST", "/v1/search?k=3", json.dumps({"rows": [[1] * 8]}).encode(), bodies.JSON),
-        ("POST", "/v1/rows?first_id=7&fist=1", ROW.tobytes(), RAW),
-        ("POST", "/v1/rows?first_id=7", json.dumps({"rows": [[1] * 8]}).encode(), bodies.JSON),
-        ("POST", "/v1/rows?first_id=7", arrow(v=lists(ROW[None])), ARROW),
-        ("DELETE", "/v1/rows?id=7", np.array([7]).tobytes(), RAW),
-        ("POST", "/v1/encode?k=1", ROW.tobytes(), RAW),
-        ("POST", "/v1/epochs?reencode=true", b"{}", bodies.JSON),
-        ("GET", "/v1/rows?ids=7", b"", None),
-        ("GET", "/v1/status?pretty=1", b"", None),
-        ("GET", "/metrics?name=x", b"", None),
-    ],
-)
-def test_a_name_in_the_query_string_that_would_be_ignored_is_refused(
-    service, method, path, body, kind
-):
-    status, _, content = service.ask(method, path, body, kind, TOKEN)
+ONE = {bodies.JSON: b'{"rows": [[1,1,1,1,1,1,1,1]]}', RAW: ROW.tobytes(), None: b""}
+ONE[ARROW] = arrow(v=lists(ROW[None]))
+UNKNOWN = [
+    *(("POST search?columns=8&kk=3", RAW), ("POST search?ids=int64", RAW)),
+    *(("POST search?columns=8", ARROW), ("POST search?k=3", bodies.JSON)),
+    *(("POST rows?first_id=7&fist=1", RAW), ("POST rows?first_id=7", bodies.JSON)),
+    *(("POST rows?first_id=7", ARROW), ("DELETE rows?id=7", RAW), ("POST encode?k=1", RAW)),
+    *(("POST epochs?reencode=true", bodies.JSON), ("GET rows?ids=7", None)),
+    *(("GET status?pretty=1", None), ("GET ../metrics?name=x", None)),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind"), UNKNOWN)
+def test_a_name_in_the_query_string_that_would_be_ignored_is_refused(service, asked, kind):
+    method, path = asked.split()
+    path = f"/v1/{path}".replace("/v1/../", "/")
+    status, _, content = service.ask(method, path, ONE[kind], kind, TOKEN)
     assert status == 422, content
     assert b"which is not known here" in content
 
@@ -365,25 +351,24 @@ def _sent(port, content):
         return link.recv(65536)
 
 
+def _listener(port):
+    link = socket.create_connection(("127.0.0.1", port), 10)
+    link.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return link, link.recv(4096)
+
+
 def test_listeners_are_limited(service):
-    links = []
-    try:
-        for _ in range(16):
-            links.append(socket.create_connection(("127.0.0.1", service.port), 10))
-            links[-1].sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b"200 OK" in links[-1].recv(4096)
-        status, headers, _ = service.ask("GET", "/v1/events")
-        assert (status, headers["retry-after"]) == (429, "5")
-    finally:
-        for link in links:
-            link.close()
-    for _ in range(100):  # they are noticed to be gone
+    links = [_listener(service.port) for _ in range(16)]
+    assert all(b"200 OK" in found for _, found in links)
+    status, headers, _ = service.ask("GET", "/v1/events")
+    assert (status, headers["retry-after"]) == (429, "5")
+    for link, _ in links:
+        link.close()
+    found = b""
+    while b"200 OK" not in found:  # they are noticed to be gone
+        link, found = _listener(service.port)
+        link.close()
         time.sleep(0.1)
-        with socket.create_connection(("127.0.0.1", service.port), 10) as link:
-            link.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            if b"200 OK" in link.recv(4096):
-                return
-    raise AssertionError("listeners that are gone still count")
 
 
 def test_the_page_is_plain_files_without_outside_addresses():

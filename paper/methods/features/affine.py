@@ -12,9 +12,9 @@ from streambits._arrays import (
     Array,
     array_namespace,
     as_rows,
-    beside,
     double,
     nbytes,
+    to_device_of,
     to_numpy,
     zeros,
 )
@@ -139,7 +139,9 @@ class AffineFeatures:
 
     def on(self, like: Array) -> Self:
         state = self.state()
-        moved = {name: beside(state[name], like) for name in state if name not in self._on_host}
+        moved = {
+            name: to_device_of(state[name], like) for name in state if name not in self._on_host
+        }
         return self.from_state(state | moved)
 
     def state(self) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
-    beside,
     nbytes,
+    to_device_of,
 )
 from streambits.features.bandwidth import Bandwidth, denominator, nearest
 
@@ -166,7 +166,7 @@ class Cosines(AffineFeatures):
 
     @classmethod
     def _beside(cls, centre: Array, *arrays: Array) -> Self:
-        frequencies, phases, offsets = (beside(array, centre) for array in arrays)
+        frequencies, phases, offsets = (to_device_of(array, centre) for array in arrays)
         return cls(frequencies, phases, offsets, centre)
 
     @property

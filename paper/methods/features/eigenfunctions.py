@@ -29,9 +29,9 @@ from streambits._arrays import (
     as_count,
     as_number,
     as_rows,
-    beside,
     device,
     nbytes,
+    to_device_of,
 )
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
@@ -160,7 +160,7 @@ class _Separable(NamedTuple):
         shifts = self.sample.shift(vectors) - low / step
         tables = np.stack([self.table(i) for i in which], axis=1) - cuts
         arrays = {"vectors": vectors, "shifts": shifts, "tables": tables}
-        moved = {name: beside(array, self.sample.centre) for name, array in arrays.items()}
+        moved = {name: to_device_of(array, self.sample.centre) for name, array in arrays.items()}
         return {**moved, "centre": self.sample.centre, "weights": weights, "groups": groups}
 
 

@@ -19,9 +19,9 @@ from streambits._arrays import (
     as_count,
     as_rows,
     as_seed,
-    beside,
     double,
     squared_distances,
+    to_device_of,
 )
 from streambits._threads import one_blas_thread
 
@@ -93,7 +93,7 @@ class Spheres(AffineFeatures):
             pivots = _spread_out(around.rows, first)
             radii = np.sqrt(np.median(_squares(around.rows, pivots), axis=0))
         centre = around.centre
-        return cls(beside(pivots + around.lag, centre), beside(radii, centre), centre)
+        return cls(to_device_of(pivots + around.lag, centre), to_device_of(radii, centre), centre)
 
     @property
     def nbytes(self) -> int:

@@ -106,8 +106,7 @@ def reencode_command(
     source: Annotated[str, typer.Argument(help="The rows of all codes, with their ids.")],
     *,
     out: Annotated[
-        Path,
-        typer.Option(help="New folder for codes and model, or file: .safetensors, .faiss."),
+        Path, typer.Option(help="New folder for codes and model, or file: .safetensors, .faiss.")
     ],
     model: Model = None,
     renew: Annotated[

@@ -30,10 +30,7 @@ ENDS = {  # by whether a source has no end, and whether all of it was read
 
 
 def inspect_command(
-    path: Annotated[
-        str,
-        typer.Argument(help="A model, an index, codes, or the folder of a job."),
-    ],
+    path: Annotated[str, typer.Argument(help="A model, an index, codes, or the folder of a job.")],
     *,
     as_json: AsJson = False,
 ) -> None:

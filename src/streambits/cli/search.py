@@ -18,14 +18,7 @@ from streambits.errors import InputError
 from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
-from streambits.jobs.search import (
-    Answer,
-    Ranking,
-    Searcher,
-    WaitingRows,
-    open_searcher,
-    rows_by_id,
-)
+from streambits.jobs.search import Answer, Ranking, Searcher, WaitingRows, open_searcher, rows_by_id
 from streambits.model.batches import RowBatch
 from streambits.model.metric import COSINE, EUCLIDEAN, INNER
 

@@ -28,7 +28,7 @@ from streambits.model.learner import Learner
 from streambits.storage import register
 
 EXAMINED = 1024  # rows of a shard's sample that are compared to the landmarks
-ROWS = 65536  # codes of a row group, at least
+GROUP_ROWS = 65536  # codes of a row group, at least
 
 
 class Report(NamedTuple):
@@ -367,11 +367,11 @@ def encode_partition(
 
 
 def _joined(batches: Iterable[CodeBatch]) -> Iterator[CodeBatch]:
-    """The same codes, at least `ROWS` at a time."""
+    """The same codes, at least `GROUP_ROWS` at a time."""
     waiting: list[CodeBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(len(one.ids) for one in waiting) >= ROWS:
+        if sum(len(one.ids) for one in waiting) >= GROUP_ROWS:
             yield _concatenated(waiting)
             waiting = []
     if waiting:

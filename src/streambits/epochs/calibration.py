@@ -25,7 +25,7 @@ from streambits.model.codes import Codes
 
 Matrix = NDArray[np.float64]
 PRIOR = 0.5  # rows without a miss that the smoothing adds
-LEAST = 0.01  # of the median distance is added to all: the logarithm of 0 would outweigh all others
+DISTANCE_FLOOR = 0.01  # share of the median distance that is added to all, for logarithms
 REACH = 32  # the smoothing reaches bits / 32 bits to either side
 SHARES = 512  # into which real-valued distances are cut
 COLUMNS = 256  # of the smoothing's weights that are in memory at a time
@@ -70,7 +70,7 @@ class Calibration:
 
     def _fitted(self) -> Fit:
         distances = self._distances(self._rows)
-        least = max(LEAST * float(np.median(distances)), 1e-300)
+        least = max(DISTANCE_FLOOR * float(np.median(distances)), 1e-300)
         return Fit(distance_curve(self.codes.hamming(self.codes), np.log(distances + least)), least)
 
     def __call__(self, rows: NDArray[Any], codes: Codes) -> Matrix:

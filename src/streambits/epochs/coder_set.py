@@ -20,9 +20,9 @@ from streambits.model.learner import Learner
 from streambits.model.metric import EUCLIDEAN, compared
 from streambits.model.sampling import Reservoir
 
-SAMPLE = 1024  # rows of each epoch that are kept
+EPOCH_SAMPLE_ROWS = 1024  # rows of each epoch that are kept
 BLOCK = 2048  # queries at a time
-FEW = 8  # queries that are not worth threads
+SMALL_QUERY_BATCH = 8  # queries that are not worth threads
 SCALES = 1 << 27  # bytes of scales at a time, which many queries over many epochs would exceed
 RANKING = ("candidates", "metric", "exact")  # options of codes that decode
 AUTO = "auto"
@@ -65,7 +65,7 @@ class CoderSet:
     ((0, 1), [0, 1])
     """
 
-    def __init__(self, *, sample: int = SAMPLE, seed: int = 0) -> None:
+    def __init__(self, *, sample: int = EPOCH_SAMPLE_ROWS, seed: int = 0) -> None:
         self.size, self.seed = as_count(sample, "sample", least=2), as_count(seed, "seed", least=0)
         self.seen = 0  # rows that were recorded
         self.retired = 0  # epochs below this were retired by `keep_newest`
@@ -246,7 +246,7 @@ class CoderSet:
                 [_scale(epoch, asked[i : i + BLOCK], known[i : i + BLOCK]) for i in starts]
             )
 
-        found = ordered_map(scale, list(queries), light=len(asked) <= FEW)
+        found = ordered_map(scale, list(queries), light=len(asked) <= SMALL_QUERY_BATCH)
         return dict(zip(queries, found, strict=True))
 
     def search(
@@ -310,7 +310,7 @@ class CoderSet:
             [asked] = self._ask(rows, epochs, real=real, scaled=False).values()
             return index.search({epochs[0]: asked.queries}, k, **options)
         steps = SHARES if real else index.bits
-        step = max(FEW, SCALES // (8 * (steps + 1) * len(epochs)))
+        step = max(SMALL_QUERY_BATCH, SCALES // (8 * (steps + 1) * len(epochs)))
         parts = blocks(as_rows(rows), step)
         found = [self._search(index, part, k, real, options) for part in parts]
         ids, far = [part.ids for part in found], [part.distances for part in found]
@@ -374,7 +374,7 @@ class CoderSet:
             far = epoch.coder.out_of_reach(part, _signs(asked, number))
             return _Asked(asked, far, _scale(epoch, to_numpy(part), asked) if scaled else None)
 
-        found = list(ordered_map(ask, tasks, light=len(rows) <= FEW))
+        found = list(ordered_map(ask, tasks, light=len(rows) <= SMALL_QUERY_BATCH))
         size = len(parts)
         asked = {
             epoch: _Asked.concat(found[size * i : size * i + size])

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from streambits._arrays import Array, array_namespace, is_numpy_array
 from streambits.epochs.detector import SAMPLED, TOLERANCE, Evidence
-from streambits.kernels.embedding import Held, Plan, bet_on_means
+from streambits.kernels.embedding import DetectorState, Plan, bet_on_means
 
 COMPONENTS = 32  # at most, of the affinities
 ROWS_EACH = 4  # rows from which a component is found, at least
@@ -99,7 +99,7 @@ class ProportionDetector(Evidence):
         width = int(components.shape[1])
         self.count = 0  # measurements so far
         reference = np.zeros((width, REFERENCE), np.float32)
-        self._held = Held(np.zeros((3, width)), reference, np.zeros(width + 2))
+        self._held = DetectorState(np.zeros((3, width)), reference, np.zeros(width + 2))
 
     @property
     def changed(self) -> int:

@@ -13,13 +13,13 @@ from streambits._arrays import (
     as_choice,
     as_count,
     as_rows,
-    beside,
     blocks,
     device,
     double,
     is_numpy_array,
     nbytes,
     take,
+    to_device_of,
     to_numpy,
 )
 from streambits._device import products
@@ -36,7 +36,7 @@ from streambits.epochs.detector import (
 from streambits.epochs.embedding import ProportionDetector, principal_components
 from streambits.features import Features, GaussianAffinity
 from streambits.model.projection import Projection
-from streambits.model.renewal import one_of, renewable
+from streambits.model.renewal import is_row_in, renewable
 
 POLICIES = ("auto", "never")
 EVERY = CHUNK // SAMPLED  # of the rows is measured
@@ -142,11 +142,11 @@ class DriftMonitor:
             values = double(features(like))
             self._mean = array_namespace(values).mean(values, axis=0)
             affinities = to_numpy(double(self._half(like)))
-            others = affinities[~one_of(like, self._half.landmarks)]
+            others = affinities[~is_row_in(like, self._half.landmarks)]
             others = others if len(others) else affinities
             components = principal_components(others)
         self.detector = EDetector.of(others.max(axis=1))
-        self.proportions = ProportionDetector(beside(components, self._half.landmarks))
+        self.proportions = ProportionDetector(to_device_of(components, self._half.landmarks))
 
     def attach(self, features: Features, marks: GaussianAffinity | None = None) -> None:
         """Compare rows to the landmarks of these features, or to marks."""

@@ -14,11 +14,11 @@ from streambits._arrays import (
     array_namespace,
     as_number,
     as_rows,
-    beside,
     double,
     is_numpy_array,
     nbytes,
     take,
+    to_device_of,
 )
 from streambits._threads import scratch
 from streambits.errors import InputError
@@ -271,7 +271,7 @@ class GaussianAffinity:
         return some
 
     def on(self, like: Array) -> Self:
-        return self.from_state({**self.state(), "landmarks": beside(self.landmarks, like)})
+        return self.from_state({**self.state(), "landmarks": to_device_of(self.landmarks, like)})
 
     def state(self) -> dict[str, Any]:
         rule = json.dumps(asdict(self._rule)) if isinstance(self._rule, Bandwidth) else ""

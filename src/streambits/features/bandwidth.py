@@ -16,7 +16,7 @@ from streambits._arrays import Array, as_count, as_number, double, squared_dista
 from streambits._threads import one_blas_thread
 from streambits.errors import InputError
 
-LEAST = float(np.finfo(np.float64).tiny)
+SMALLEST = float(np.finfo(np.float64).tiny)
 BLOCK = 1024  # rows of the distance matrix held at a time
 
 
@@ -80,7 +80,7 @@ class Bandwidth:
         """
         distance = self.distance(landmarks)
         found = self.factor * math.pow(distance, self.power)
-        if found < LEAST:
+        if found < SMALLEST:
             raise InputError(
                 f"the typical distance between landmarks is {distance:.3g}, and its square is too "
                 f"small for double precision: scale the data"

@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from streambits._arrays import Array, array_namespace, as_rows, beside, double, nbytes
+from streambits._arrays import Array, array_namespace, as_rows, double, nbytes, to_device_of
 
 
 class Linear:
@@ -54,7 +54,7 @@ class Linear:
         return xp.full_like(rows[:, 0], float(xp.finfo(rows.dtype).eps))
 
     def on(self, like: Array) -> Self:
-        return type(self)(beside(self.centre, like))
+        return type(self)(to_device_of(self.centre, like))
 
     def state(self) -> dict[str, Any]:
         return {"centre": self.centre}

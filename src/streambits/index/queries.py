@@ -71,7 +71,7 @@ def by_epoch(queries: Any, bits: int, epochs: Collection[int]) -> tuple[dict[int
     counts = {len(query.words) for query in asked.values()}
     if len(counts) != 1:
         raise InputError(
-            f"queries has {sorted(counts)} queries for its epochs: pass the same rows to each coder"
+            f"the epochs got {sorted(counts)} queries: encode the same rows with every coder"
         )
     if epochs:
         _check_epochs(asked, epochs)

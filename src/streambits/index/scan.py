@@ -32,7 +32,7 @@ FAR = np.int32(np.iinfo(np.int32).max)  # beyond all distances
 SHARE = 1 << 16  # words a thread should have for the start of it to pay
 CANDIDATES = 1 << 21  # kept at a time over all queries of a group
 GROUP = 128  # queries that pass over a chunk together
-MANY, SPARSE = 512, 8  # k from which hits are gathered, if there are so many times as many codes
+GATHER_K, SPARSE = 512, 8  # k from which hits are gathered, of so many times as many codes
 ROOM = 4  # times k that are gathered at most, for distances are whole numbers
 
 
@@ -70,7 +70,7 @@ def scan_nearest(
     """
     step = max(1, min(GROUP, CANDIDATES // k))
     whole = scan_task(words, alive, end, queries, k, limits=limits)
-    many = limits is None and k >= MANY and end >= SPARSE * k
+    many = limits is None and k >= GATHER_K and end >= SPARSE * k
     find = _many if many else _few
     groups = [
         find(whole._replace(queries=queries[some], limits=whole.limits[some]))

@@ -18,8 +18,8 @@ from streambits.index.store import Contents, Places, Store
 from streambits.model.codes import Codes
 
 RATIO = 8  # a segment is at least this many times larger than the next
-FEW = 8  # queries that scan all epochs together
-MANY = 1 << 20  # candidates of all queries that are ranked at a time
+SMALL_QUERY_BATCH = 8  # queries that scan all epochs together
+RANKED_AT_ONCE = 1 << 20  # candidates of all queries that are ranked at a time
 LEAST_CANDIDATES, CANDIDATES_PER_HIT, CODES_PER_CANDIDATE = 300, 30, 256
 NOTHING: Numbers = np.empty(0, np.int64)
 Segments = tuple[Segment, ...]
@@ -187,7 +187,10 @@ class Snapshot:
         scales: what a Hamming distance means in each epoch, (queries, bits + 1); of queries with
         weights, what equal shares of the sum of these mean, (queries, any).
         """
-        few = all(len(query.words) <= FEW and query.weights is None for query in asked.values())
+        few = all(
+            len(query.words) <= SMALL_QUERY_BATCH and query.weights is None
+            for query in asked.values()
+        )
         together = self._nearest_together(asked, k, scales) if few else None
         return together or self._nearest_in_turn(asked, k, scales)
 
@@ -236,7 +239,7 @@ class Snapshot:
         }
         if not counts:
             return None
-        step = max(1, MANY // max(k, *(count or 1 for count in counts.values())))
+        step = max(1, RANKED_AT_ONCE // max(k, *(count or 1 for count in counts.values())))
         size = max(len(query.rows) for query in asked.values())
         found = []
         for some in (slice(i, i + step) for i in range(0, size, step)):

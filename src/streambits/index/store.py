@@ -12,7 +12,7 @@ Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 SLACK = 16  # a sixteenth is kept free for growth, and a sixteenth may be dead
-LEAST = 256  # places, below which slack does not matter
+MIN_SLACK = 256  # places, below which slack does not matter
 
 
 class Contents(NamedTuple):
@@ -127,7 +127,7 @@ class Store:
         """With codes under ascending ids above `last`."""
         end, room = self.end + len(ids), len(self._ids)
         if end > room:
-            room = max(end, end if self.end == 0 else self.end + self.end // SLACK + LEAST)
+            room = max(end, end if self.end == 0 else self.end + self.end // SLACK + MIN_SLACK)
         new = self._with_room(room)
         new.words[:, self.end : end] = codes.words.T
         new.refinement[self.end : end] = codes.refinement

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._threads import one_blas_thread, ordered_map
-from streambits.index.scan import MANY, SPARSE, Alive, Places, ranges
+from streambits.index.scan import GATHER_K, SPARSE, Alive, Places, ranges
 from streambits.index.store import Words
 from streambits.kernels.scan import APART, SAMPLED, PlacedCodes
 from streambits.kernels.weighted import BLOCK, NOWHERE, Costs, half_byte_costs, nearest_by_costs
@@ -27,7 +27,7 @@ Weights = NDArray[np.float64]
 SHARE = 1 << 15  # words a thread should have for the start of it to pay
 CANDIDATES = 1 << 20  # kept at a time over all queries of a group
 GROUP = 128  # queries that pass over a chunk together
-SAMPLE = 64  # weights that stand for all of a query's while its masks are planned
+PLANNING_WEIGHTS = 64  # weights that stand for all of a query's while its masks are planned
 
 
 def weighted_nearest(  # noqa: PLR0917 - as `scan_nearest`, and weights
@@ -59,7 +59,7 @@ def _nearest(
     queries, weights = np.array(queries, order="C"), np.array(weights, order="C")
     endless = np.full(len(queries), np.inf)
     costs = Costs(half_byte_costs(weights, queries.shape[1]), *_relative(weights), endless)
-    if k < MANY or end < SPARSE * k:
+    if k < GATHER_K or end < SPARSE * k:
         return _within_limits(codes, end, queries, k, costs)
     limits = _likely_limits(codes, end, queries, k, costs)
     places, distances = _within_limits(codes, end, queries, k, costs._replace(limits=limits))
@@ -106,6 +106,6 @@ def _relative(weights: Weights) -> tuple[Weights, Weights, Weights, Weights]:
     relative = weights / most[:, None]
     above = np.maximum(np.count_nonzero(relative, axis=1), 1)
     last = relative.shape[1] - 1
-    drawn = last - np.linspace(above - 1, 0, SAMPLE, axis=1).astype(np.int64)
+    drawn = last - np.linspace(above - 1, 0, PLANNING_WEIGHTS, axis=1).astype(np.int64)
     samples = np.take_along_axis(np.sort(relative, axis=1), drawn, axis=1)
-    return relative, most, samples, SAMPLE / above
+    return relative, most, samples, PLANNING_WEIGHTS / above

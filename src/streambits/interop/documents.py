@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from streambits.errors import InputError, StorageError
 
 FORMAT = 1
-MANY = 500  # ids in one question to SQLite
+SQL_MAX_IDS = 500  # ids in one question to SQLite
 SCALARS = (str, int, float, bool, type(None))
 TABLES = """
 CREATE TABLE documents (id TEXT PRIMARY KEY, text TEXT NOT NULL, metadata TEXT NOT NULL);
@@ -98,8 +98,8 @@ class Documents:
         found: dict[str, Stored] = {}
         with self._asking() as base:
             tables = ["documents", "waiting"] if _number(base) == made else ["documents"]
-            for start in range(0, len(ids), MANY):
-                some = ids[start : start + MANY]
+            for start in range(0, len(ids), SQL_MAX_IDS):
+                some = ids[start : start + SQL_MAX_IDS]
                 marks = ", ".join("?" * len(some))
                 for table in tables:
                     question = f"SELECT * FROM {table} WHERE id IN ({marks})"

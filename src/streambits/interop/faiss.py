@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streambits._arrays import Array, as_rows, double, to_numpy
-from streambits._threads import look_again
+from streambits._threads import rescan_blas
 from streambits.errors import EpochError, InputError, MissingExtraError
 from streambits.features import Linear
 from streambits.index import HammingIndex
@@ -30,7 +30,7 @@ __all__ = ["CodedIndex", "faiss", "from_faiss", "to_faiss"]
 CENTRES = 1 << BITS
 ROUNDING = 1e-4  # of a rotation in single precision; what is further off is none
 
-look_again()  # FAISS brings a BLAS of its own, whatever was imported first
+rescan_blas()  # FAISS brings a BLAS of its own, whatever was imported first
 
 
 class CodedIndex(NamedTuple):

@@ -24,7 +24,7 @@ from streambits.model.learner import Learner
 from streambits.storage import load
 
 MEASUREMENTS = 5  # of the drift, the last
-SAMPLE = 1000  # rows on which changed bits are counted
+SAMPLE_ROWS = 1000  # rows on which changed bits are counted
 LEARNING = ("learn", "online")  # verbs that leave a model
 
 Facts = dict[str, Any]
@@ -157,7 +157,7 @@ def spectrum(learner: Learner) -> list[float]:
 
 def _bits_changed(learner: Learner) -> float | None:
     """The share of bits that a new coder would give another value than the last one."""
-    last, rows = learner.last_coder, learner.sample[:SAMPLE, :]
+    last, rows = learner.last_coder, learner.sample[:SAMPLE_ROWS, :]
     if last is None or not rows.shape[0] or not learner.bits:
         return None
     try:

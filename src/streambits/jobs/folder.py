@@ -240,7 +240,10 @@ class JobFolder:
         names = {file.name for file in files if not file.name.startswith(".")}
         others = names - {self.lock_file.name}
         if self.description_file.name not in names and others:
-            raise StorageError(f"{self.path} holds {min(others)} and no job: choose another folder")
+            raise StorageError(
+                f"{self.path} contains {min(others)}, which is not part of a job: choose another "
+                f"folder"
+            )
 
     def _own(self) -> None:
         there = self.description()

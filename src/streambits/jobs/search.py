@@ -313,8 +313,8 @@ class Searcher(_Answering):
         warn_of_reach(int(lost.sum()), len(lost), "asked for")
         if refuse and far.sum() > len(far) / 2:
             raise ReachError(
-                f"{far.sum():,} of {len(far):,} queries are out of reach of the model, which "
-                f"cannot tell them apart: {REMEDY}; --set out_of_reach=accept goes on all the "
+                f"{far.sum():,} of {len(far):,} queries are out of reach: too far from all "
+                f"landmarks to be told apart; {REMEDY}; --set out_of_reach=accept goes on all the "
                 f"same"
             )
 

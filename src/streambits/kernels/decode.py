@@ -133,10 +133,7 @@ class Memory(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Where to look. places: (queries, any), the first `counts` of them; all: every place instead.
-
-    low, high: which of these.
-    """
+    """Slots to score: the first counts[q] of places[q], or with `all` the slots in [low, high)."""
 
     places: Any
     counts: Any

@@ -11,7 +11,7 @@ import numpy as np
 
 from streambits.kernels import compiled
 
-LEAST = 1e-3  # standard deviation of scores, by which others are divided
+MIN_DEVIATION = 1e-3  # standard deviation of scores, by which others are divided
 
 
 class Plan(NamedTuple):
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
     bet: float
 
 
-class Held(NamedTuple):
+class DetectorState(NamedTuple):
     """What `bet_on_means` keeps, and changes.
 
     means: (3, k), the centre, recent rows relative to it, and this stretch so far; reference:
@@ -116,7 +116,9 @@ def _turn(held: Any, plan: Any, scores: Any) -> None:
     mean, spread = _moments(scores, held.reference.shape[1])
     bound = mean + plan.tolerance * spread
     line[width] = bound
-    line[width + 1] = plan.bet * min(1 / max(spread, LEAST), plan.clip / (plan.clip + bound))
+    line[width + 1] = plan.bet * min(
+        1 / max(spread, MIN_DEVIATION), plan.clip / (plan.clip + bound)
+    )
 
 
 @compiled

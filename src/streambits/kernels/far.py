@@ -31,7 +31,7 @@ class FarBooks(NamedTuple):
     unit: Any
 
 
-class Told(NamedTuple):
+class DecodedParts(NamedTuple):
     """What codes say of rows.
 
     residuals: (n, d), what bits left over; axes: (d, a); values: (n, a), what bytes say of that.
@@ -110,7 +110,7 @@ def _project(row: Any, books: Any, out: Any) -> Any:
 def encode_far(rows: Any, told: Any, books: Any, codes: Any) -> None:
     """Replace codes whose rows are nearer to what components of theirs stand for.
 
-    rows: (n, d) float64; told: Told; books: FarBooks; codes: (n, bytes) uint8.
+    rows: (n, d) float64; told: DecodedParts; books: FarBooks; codes: (n, bytes) uint8.
     """
     found, code = np.empty(len(books.axes)), np.empty(codes.shape[1], np.uint8)
     for i in range(len(rows)):

@@ -17,8 +17,8 @@ CENTRES = 256
 UNIT = 2.0**-24  # of rounding, in single precision
 REACH = 1e9  # of scaled values: those further out are left to double precision
 SINGLE = np.float32
-ROWS = 64  # at a time: vectors are of rows, so that the best centres so far need no search
-FEW = 12  # rows up to which double precision is as fast
+BLOCK_ROWS = 64  # at a time: vectors are of rows, so that the best centres so far need no search
+SMALL_BATCH_ROWS = 12  # rows up to which double precision is as fast
 AT_ONCE = 8  # axes that one pass over the rows takes
 TINY = 1e-37  # below this, single precision has fewer digits
 
@@ -90,16 +90,16 @@ def assign(values: Any, books: Any, doubt: Any, codes: Any, doubtful: Any) -> No
     squared distances; codes: (n, groups) uint8, written; doubtful: (n,) bool, set where another
     centre is as near as the error allows.
     """
-    scaled, lengths = np.zeros((books.narrow.shape[2], ROWS), SINGLE), np.zeros(ROWS)
-    tops, places = np.empty((2, ROWS), SINGLE), np.empty(ROWS, np.int32)
-    leaders = Leaders(tops[0], tops[1], places, np.empty((2, ROWS), SINGLE))
+    scaled, lengths = np.zeros((books.narrow.shape[2], BLOCK_ROWS), SINGLE), np.zeros(BLOCK_ROWS)
+    tops, places = np.empty((2, BLOCK_ROWS), SINGLE), np.empty(BLOCK_ROWS, np.int32)
+    leaders = Leaders(tops[0], tops[1], places, np.empty((2, BLOCK_ROWS), SINGLE))
     squares = np.empty(CENTRES)
-    for start in range(0, len(values), ROWS):
-        some = values[start : start + ROWS]
+    for start in range(0, len(values), BLOCK_ROWS):
+        some = values[start : start + BLOCK_ROWS]
         for group in range(len(books.counts)):
             low, high = books.starts[group], books.starts[group + 1]
             own, count, scale = books.centres[low:high], books.counts[group], books.scales[group]
-            if len(some) > FEW:
+            if len(some) > SMALL_BATCH_ROWS:
                 _scale(some[:, low:high], scale, scaled, lengths)
                 _lead(scaled, high - low, books.narrow[group], books.halves[group], leaders)
             else:
@@ -140,7 +140,7 @@ def _lead(values: Any, axes: int, narrow: Any, halves: Any, leaders: Any) -> Non
     for centre in range(0, CENTRES, 2):
         ours, others = narrow[centre], narrow[centre + 1]
         half, next_half = halves[centre], halves[centre + 1]
-        for row in range(ROWS):
+        for row in range(BLOCK_ROWS):
             first, other = half, next_half
             for axis in range(AT_ONCE):  # a constant number, so that scores stay in registers
                 first = fma(values[axis, row], ours[axis], first)
@@ -149,7 +149,7 @@ def _lead(values: Any, axes: int, narrow: Any, halves: Any, leaders: Any) -> Non
         for start in range(AT_ONCE, axes, AT_ONCE):
             _add(values[start:], ours[start:], one)
             _add(values[start:], others[start:], two)
-        for row in range(ROWS):
+        for row in range(BLOCK_ROWS):
             first, other, top = one[row], two[row], best[row]
             high, low = (first, other) if first >= other else (other, first)
             place = np.int32(centre) if first >= other else np.int32(centre + 1)
@@ -163,7 +163,7 @@ def _lead(values: Any, axes: int, narrow: Any, halves: Any, leaders: Any) -> Non
 @compiled
 def _add(values: Any, centre: Any, scores: Any) -> None:
     """Add products of more axes to the scores of rows."""
-    for row in range(ROWS):
+    for row in range(BLOCK_ROWS):
         score = scores[row]
         for axis in range(AT_ONCE):
             score = fma(values[axis, row], centre[axis], score)

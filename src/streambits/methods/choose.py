@@ -19,8 +19,8 @@ from streambits.model.sampling import reservoir
 from streambits.sketches import Directions, Gram
 from streambits.sketches.base import Contribution, check_rank
 
-LEAST = 200  # rows below which nothing is measured
-ROWS, QUERIES = 2500, 600  # rows beside the landmarks at most, and those of them that are queries
+MIN_ROWS = 200  # rows below which nothing is measured
+MEASURED_ROWS, QUERIES = 2500, 600  # rows beside the landmarks, and the queries among them
 CLOSEST = 3  # true neighbours of each query
 MARGIN = 0.001  # by how much more linear features must find, for kernel ones follow a moving stream
 REFINED = -0.06  # the same for refined codes: linear ones may find less, as they decode better
@@ -118,7 +118,7 @@ def choose_features(
     if bits > n_landmarks:
         reason = f"kernel features give at most {n_landmarks} bits, one per landmark"
         return Choice("linear", None, None, reason)
-    if len(rows) < LEAST or bits > count:
+    if len(rows) < MIN_ROWS or bits > count:
         reason = f"{len(rows)} rows are too few to measure codes of {bits} bits"
         return Choice("ssbc", None, None, reason)
     landmarks, others = _split(rows, count, seed)
@@ -130,7 +130,7 @@ def _split(rows: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], NDA
     numbers = np.arange(len(rows), dtype=np.float64)[:, None]
     places = reservoir([numbers], count, seed=seed)[:, 0].astype(np.intp)
     rest = np.setdiff1d(np.arange(len(rows)), places)
-    return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:ROWS]]
+    return rows[places], rows[np.random.default_rng([seed, 2]).permutation(rest)[:MEASURED_ROWS]]
 
 
 def _measured(

@@ -13,12 +13,12 @@ from streambits._arrays import (
     array_namespace,
     as_choice,
     as_rows,
-    beside,
     blocks,
     double,
     frozen,
     is_numpy_array,
     take,
+    to_device_of,
     to_numpy,
 )
 from streambits._device import on_device, products
@@ -38,11 +38,11 @@ SMALL = 256  # rows that are not worth two threads
 DEVICE_BLOCK = 65536  # the same for arrays that do not live on the host
 REACH = 0.01  # affinity to the nearest landmark below which a row is out of reach
 REMEDY = (
-    "scale them as the rows it learned, learn rows like them (epochs='auto' then draws new "
-    "landmarks), or build a model from a sample of them"
+    "check their scale, or let the model learn rows like these (epochs='auto' then draws new "
+    "landmarks)"
 )
 CROWD, FEWEST, LIKELY = 16, 4, 0.25  # rows, bits, and a share of some rows, that are looked at
-MANY = 0.1  # share of rows out of reach from which it is worth a warning
+WARN_SHARE = 0.1  # share of rows out of reach from which it is worth a warning
 
 
 class RowQueries(NamedTuple):
@@ -462,7 +462,8 @@ class Coder:
         """
         like = on_device(like)
         projection = Projection(
-            beside(self.projection.matrix, like), beside(self.projection.thresholds, like)
+            to_device_of(self.projection.matrix, like),
+            to_device_of(self.projection.thresholds, like),
         )
         features = self.features.on(like)
         return Coder(features, projection, self.epoch, self.refinement, self.metric)
@@ -497,8 +498,8 @@ def check_reach(count: int, rows: int, done: str) -> None:
     """
     if rows >= CROWD and count > rows / 2:
         raise ReachError(
-            f"{count:,} of {rows:,} rows {done} are out of reach of the model, which "
-            f"cannot tell them apart: {REMEDY}"
+            f"{count:,} of {rows:,} rows {done} are out of reach, too far from all landmarks to be "
+            f"told apart: {REMEDY}"
         )
 
 
@@ -512,10 +513,10 @@ def warn_of_reach(count: int, rows: int, done: str) -> None:
     done : str
         What was done with them, for the message.
     """
-    if count and count >= MANY * rows:
+    if count and count >= WARN_SHARE * rows:
         warnings.warn(
-            f"{count:,} of {rows:,} rows {done} are out of reach of the model, which "
-            f"cannot tell them apart: {REMEDY}",
+            f"{count:,} of {rows:,} rows {done} are out of reach, too far from all landmarks to be "
+            f"told apart: {REMEDY}",
             ReachWarning,
             stacklevel=3,
         )

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from streambits._arrays import (
     Array,
     array_namespace,
-    beside,
     blocks,
     device,
     double,
     take,
+    to_device_of,
     to_numpy,
 )
 from streambits._device import copied, doubles_are_fast, products
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from streambits.model.coder import Coder
 
 BLOCK_BYTES = 1 << 30  # of the features of a block, in double precision
-MOST, LEAST = 262144, 8192  # rows of a block
-MANY, ENOUGH = 0.05, 4096  # share of rows in doubt, of so many, from which all are in double
+MAX_BLOCK_ROWS, MIN_BLOCK_ROWS = 262144, 8192  # rows of a block
+DOUBT_SHARE, DOUBT_ROWS = 0.05, 4096  # share of so many rows in doubt that makes all double
 EPS = float(np.finfo(np.float64).eps)
 
 Bytes = NDArray[np.uint8]
@@ -74,7 +74,9 @@ class DeviceEncoder:
         """
         wide = self._double if features is None else False
         found, unsure = self._encode(rows, features, wide=wide)
-        self._double |= self._fast and len(unsure) > MANY * len(found) and len(found) > ENOUGH
+        self._double |= (
+            self._fast and len(unsure) > DOUBT_SHARE * len(found) and len(found) > DOUBT_ROWS
+        )
         if len(unsure) and not wide and rows.dtype != array_namespace(rows).float64:
             found[unsure], still = self._encode(take(rows, unsure), wide=True)
             unsure = unsure[still]
@@ -89,7 +91,8 @@ class DeviceEncoder:
         count, start = int(rows.shape[0]), 0
         found = np.empty((count, -(-self._coder.bits // 8) + self._coder.refine), np.uint8)
         size = BLOCK_BYTES // (8 * max(self._coder.features.width, 1))
-        parts = blocks(rows, max(LEAST, min(MOST, size))) if features is None else [rows]
+        size = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, size))
+        parts = blocks(rows, size) if features is None else [rows]
 
         def work() -> Any:
             for part in parts:
@@ -142,11 +145,12 @@ class _Refiner:
     def __init__(self, refinement: Refinement, like: Array) -> None:
         quantiser = refinement.quantiser
         squares = np.square(quantiser.centres)
-        self._tables = beside(refinement.tables, like)
-        self._origin = beside(refinement.offset + quantiser.mean, like)
-        self._axes, self._centres = beside(quantiser.axes, like), beside(quantiser.centres, like)
-        self._squares = beside(squares, like)
-        self._radii = beside(refinement.radii, like) if refinement.certified else None
+        self._tables = to_device_of(refinement.tables, like)
+        self._origin = to_device_of(refinement.offset + quantiser.mean, like)
+        self._axes = to_device_of(quantiser.axes, like)
+        self._centres = to_device_of(quantiser.centres, like)
+        self._squares = to_device_of(squares, like)
+        self._radii = to_device_of(refinement.radii, like) if refinement.certified else None
         self._groups = list(zip(pairwise(quantiser.starts.tolist()), quantiser.counts.tolist()))
         self._limit = np.inf if refinement.far is None else refinement.far.limit
         self._reach = refinement.reach

@@ -11,7 +11,7 @@ from streambits.kernels import affinity as kernels
 from streambits.model.projection import Projection
 
 UNIT = 2.0**-24  # of rounding, in single precision
-FEW = 8  # rows up to which one compiled call is faster than BLAS
+SMALL_BATCH_ROWS = 8  # rows up to which one compiled call is faster than BLAS
 
 
 class Fused:
@@ -82,7 +82,11 @@ class Fused:
         marks = self._features.narrow
         if marks is None or type(rows) is not np.ndarray or rows.dtype != np.float32:
             return None
-        if rows.ndim != 2 or not 0 < len(rows) <= FEW or rows.shape[1] != len(marks.centre):
+        if (
+            rows.ndim != 2
+            or not 0 < len(rows) <= SMALL_BATCH_ROWS
+            or rows.shape[1] != len(marks.centre)
+        ):
             return None
         packed = np.empty((len(rows), self._bytes), np.uint8)
         done = kernels.encode(_behaved(rows), marks, self._signs, self._features.exact, packed)

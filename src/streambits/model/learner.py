@@ -16,17 +16,17 @@ from streambits._arrays import (
     as_number,
     as_rows,
     as_seed,
-    beside,
     blocks,
     double,
     is_numpy_array,
     moved,
     nbytes,
     same,
+    to_device_of,
     to_numpy,
 )
 from streambits._device import on_device, products
-from streambits._threads import ForkSafeLock, alone, one_blas_thread, ordered_map
+from streambits._threads import ForkSafeLock, one_blas_thread, ordered_map, synchronized
 from streambits.errors import InputError, MergeError, RankError
 from streambits.features import Features, GaussianAffinity, measured
 from streambits.kernels.quantise import CENTRES
@@ -42,18 +42,18 @@ from streambits.model.sampling import Blocks, Reservoir
 from streambits.model.shards import check_no_copies, check_same, check_same_features
 from streambits.sketches import Gram, Sketch
 
-FEW = 64  # rows, of which one is examined for being out of reach
+REACH_STEP = 64  # rows, of which one is examined for being out of reach
 BLOCK = 2048  # rows learned at a time, whatever the size of the batches they come in
 MOST_THERE, VALUES_THERE = 1 << 18, 1 << 27  # rows on a device, and features of them, at most
 TOGETHER = 4  # blocks, of which the sample draws at once
 CODER_BYTES = 8 + 2 * (
     8 + 4
 )  # of a coefficient of the last coder: plain; scaled, for NumPy and kernels
-MOVED, LEAST = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
+MOVED, MIN_MISSED = 1.5, 1e-3  # what a coder misses, over what it did, from which it is renewed
 LIGHT = 16  # times the weight of the prior, or of rows that wait: a coder then does without them
 PIECE = 512  # rows of the sample projected at a time
 EASED = 1024  # rows of the sample to which the rotation of a later coder is eased
-SAMPLE = 5000  # rows kept for fitting rotation and refinement; more add nothing
+SAMPLE_ROWS = 5000  # rows kept for fitting rotation and refinement; more add nothing
 OUTGROWN = 4  # times the rows of a refinement, from which it is worth replacing
 SETTINGS = ("bits", "whitening", "rotation", "steady", "refine", "certified", "seed")
 
@@ -150,7 +150,7 @@ class Learner:
         steady: bool = True,
         prior: Array = None,
         reference: Array = None,
-        sample: int = SAMPLE,
+        sample: int = SAMPLE_ROWS,
         refine: int = 0,
         certified: bool = False,
         monitor: Monitor | None = None,
@@ -222,7 +222,7 @@ class Learner:
 
     # Learning
 
-    @alone
+    @synchronized
     def learn(self, rows: Array) -> Self:
         """Learn rows.
 
@@ -247,7 +247,7 @@ class Learner:
             rows = rows[self._take(rows, self._learned) :, :]
         return self
 
-    @alone
+    @synchronized
     def learn_and_encode(self, rows: Array, coder: Coder) -> Codes:
         """Learn rows up to where a new epoch begins, and no further, and encode them.
 
@@ -361,7 +361,7 @@ class Learner:
         if self._monitor or not isinstance(self.features, GaussianAffinity):
             return 0
         xp = array_namespace(features)  # a number on the device of the features: nobody waits
-        return xp.astype(xp.max(features[::FEW, :]) < REACH, xp.int64)
+        return xp.astype(xp.max(features[::REACH_STEP, :]) < REACH, xp.int64)
 
     def merge(self, other: "Learner") -> Self:
         """Add all that another learner of the same settings has learned.
@@ -387,7 +387,7 @@ class Learner:
         self._merge(other.state())  # a copy: two learners may be merged into each other
         return self
 
-    @alone
+    @synchronized
     def _merge(self, other: dict[str, Any]) -> None:
         self._catch_up()
         self._check_mergeable(other)
@@ -418,7 +418,7 @@ class Learner:
     # Reading
 
     @property
-    @alone
+    @synchronized
     def seen(self) -> int:
         """Number of rows learned."""
         return self._sketch.seen + self._blocks.size * len(self._full) + self._blocks.waiting
@@ -449,7 +449,7 @@ class Learner:
         return self.features.nbytes + sketches + self._sample.nbytes + rows + coder
 
     @property
-    @alone
+    @synchronized
     def sketch(self) -> Sketch:
         """A copy of the sketch, waiting rows included and the prior left out."""
         self._catch_up()
@@ -460,7 +460,7 @@ class Learner:
         return sketch
 
     @property
-    @alone
+    @synchronized
     def sample(self) -> Array:
         """Rows that represent all rows seen; the prior fills it up while they are few."""
         rows = self._sample_rows()
@@ -482,7 +482,7 @@ class Learner:
         sample.update(self._blocks.rows)
         return sample
 
-    @alone
+    @synchronized
     def coder(self) -> Coder:
         """Return the coder for all that was learned so far; nothing that was learned changes.
 
@@ -535,7 +535,7 @@ class Learner:
         return array_namespace(rows).concat([self._more, rows], axis=0)
 
     @property
-    @alone
+    @synchronized
     def has_outgrown(self) -> bool:
         """Whether four times as many rows are known as when the refinement was fitted on few.
 
@@ -546,7 +546,7 @@ class Learner:
         return few and self.seen >= OUTGROWN * self._fitted
 
     @property
-    @alone
+    @synchronized
     def has_moved(self) -> bool:
         """Whether the last coder misses clearly more of what was learned than when it was made.
 
@@ -560,7 +560,7 @@ class Learner:
             return False
         with one_blas_thread():
             missed = self._missing(self._coder.projection.basis)
-        return missed is not None and missed > max(MOVED * self._missed, self._missed + LEAST)
+        return missed is not None and missed > max(MOVED * self._missed, self._missed + MIN_MISSED)
 
     def _missing(self, basis: Array, energies: Array = None) -> float | None:
         """The share of the blocks' energy outside of orthonormal directions.
@@ -593,7 +593,7 @@ class Learner:
             copy._missed = copy._missing(coder.projection.basis)
         return copy
 
-    @alone
+    @synchronized
     def new_epoch(self) -> int:
         """Give up comparability: the next coder is free to fit best. Returns the new number."""
         self.epoch += 1
@@ -601,7 +601,7 @@ class Learner:
         self._refinement, self._fitted = None, 0
         return self.epoch
 
-    @alone
+    @synchronized
     def renew(self) -> int:
         """Begin an epoch on new landmarks, drawn from the sample of all rows seen.
 
@@ -653,7 +653,7 @@ class Learner:
         return self._monitor.policy if self._monitor else "never"
 
     @property
-    @alone
+    @synchronized
     def drift(self) -> tuple[Any, ...]:
         """The latest 1024 measurements of the monitor; empty without one."""
         return tuple(self._monitor.measurements) if self._monitor else ()
@@ -674,8 +674,8 @@ class Learner:
             rows = array_namespace(rows).concat([self._prior_rows, rows], axis=0)
 
         def projected(matrix: Array) -> Array:
-            there = self._projected(rows, beside(matrix, self.features.like))
-            return beside(there, matrix)
+            there = self._projected(rows, to_device_of(matrix, self.features.like))
+            return to_device_of(there, matrix)
 
         fit = Fitting(self.bits, self.whitening, self.rotation, self.seed)
         try:
@@ -705,7 +705,7 @@ class Learner:
 
     # Keeping
 
-    @alone
+    @synchronized
     def fresh(self) -> "Learner":
         """Return a learner of the same settings and epoch that has seen nothing: a shard."""
         empty = {
@@ -736,7 +736,7 @@ class Learner:
             state["sample"] = self._empty_sample(self._sample.size, number)
         return Learner.from_state(state)
 
-    @alone
+    @synchronized
     def state(self) -> dict[str, Any]:
         """Return the contents by name, as copies, for `from_state` and files."""
         self._catch_up()
@@ -779,7 +779,7 @@ class Learner:
         self._learned(state["waiting"])  # some are whole if it was on a device
         return self
 
-    @alone
+    @synchronized
     def on(self, like: Array | str) -> "Learner":
         """Return a copy with its arrays on a device, which learns rows there.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from streambits._arrays import Array, array_namespace, beside, device, double, nbytes, zeros
+from streambits._arrays import Array, array_namespace, device, double, nbytes, to_device_of, zeros
 from streambits._threads import cached
 from streambits.model.rotations import (
     ease,
@@ -145,7 +145,7 @@ class Fitted(NamedTuple):
     def on(self, like: Array) -> "Fitted":
         """Return the same in the library and on the device of `like`; only energies stay."""
         matrix, thresholds, basis = (
-            beside(part, like)
+            to_device_of(part, like)
             for part in (self.projection.matrix, self.projection.thresholds, self.basis)
         )
         return Fitted(Projection(matrix, thresholds), basis, self.energies)
@@ -209,7 +209,7 @@ class Fitting(NamedTuple):
         if near is not None:
             return near
         directions = orient(sketch.directions(self.bits, extra=self.bits // 2))
-        return hold(directions, beside(last.matrix, directions.vectors))
+        return hold(directions, to_device_of(last.matrix, directions.vectors))
 
     def _turn(self, directions: Directions, whitened: Array, values: Sample) -> Array:
         """A new rotation (bits, bits)."""
@@ -227,6 +227,6 @@ class Fitting(NamedTuple):
     ) -> Array:
         """The rotation that comes closest to the last projection."""
         weights = directions.energies ** (1 - self.whitening / 2)
-        before = beside(last.matrix, whitened)
+        before = to_device_of(last.matrix, whitened)
         turn = procrustes(weights[:, None] * (directions.vectors.T @ before))
         return ease(values(whitened), turn) if self.rotation == "itq" else turn

@@ -49,7 +49,7 @@ BITS = 8  # of a group
 STEPS = 16  # of k-means
 MOST_BYTES = 256
 TRIAL_STEPS = 6  # of k-means, to compare layouts
-LEAST = 2 * CENTRES  # rows of a sample from which centres are found; fewer are cut into levels
+MIN_KMEANS_ROWS = 2 * CENTRES  # rows for k-means; fewer are cut into levels
 ENOUGH = 4 * CENTRES  # rows of which some can be left out to compare layouts
 NEAR, NEAREST = 500, 5  # a row's radius is its distance to the fifth nearest of 500 others
 WIDEST = 16  # axes of a group of neighbouring columns
@@ -461,7 +461,7 @@ def _trained(
             rng = np.random.default_rng([seed, group])
             found = _seeded(rows.values[:, start:end], rows.weights, rng)
             counts[group], centres[start:end, : len(found)] = len(found), found.T
-    if len(rows.values) >= LEAST:
+    if len(rows.values) >= MIN_KMEANS_ROWS:
         for _ in range(steps):
             codes = _codes(rows.values, centres, starts, counts)
             centres = _means(rows, codes, starts, counts)
@@ -475,7 +475,7 @@ def _seeded(
     distinct = np.unique(values, axis=0)
     if len(distinct) <= CENTRES:
         return distinct
-    if len(values) < LEAST:
+    if len(values) < MIN_KMEANS_ROWS:
         return _levels(values)
     chosen = np.empty(CENTRES, np.int64)
     spread(np.ascontiguousarray(values.T), weights, rng.random(CENTRES), chosen)

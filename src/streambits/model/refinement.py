@@ -19,12 +19,12 @@ from streambits._threads import cached, one_blas_thread
 from streambits.errors import InputError
 from streambits.kernels.bits import add_halves
 from streambits.kernels.decode import Decoder
-from streambits.kernels.far import FAR, FarBooks, Told, decode_far, encode_far, subtract
+from streambits.kernels.far import FAR, DecodedParts, FarBooks, decode_far, encode_far, subtract
 from streambits.model.quantiser import ProductQuantiser, bits_by_variance
 
 ROWS_PER_BYTE = 8  # rows of a sample that a byte needs at least
 LINEAR, LEVELS = 224, 255  # radii in equal steps, and all; the byte 255 is no bound
-ALONE, TOGETHER = 10.0, 800.0  # rows that speak against what bits say alone, and together
+SINGLE_RIDGE, PRODUCT_RIDGE = 10.0, 800.0  # ridge strength for bits, and for products of bits
 BEYOND, GROWTH = 1.25, 1.2  # equal steps reach so far past the sample's errors, then they grow
 FAR_BYTES, FARTHER = 4, 1.1  # bytes from which far rows have codes of their own, and how far
 ONE_LENGTH = 0.01  # of their spread: by how much lengths of rows may differ to count as one
@@ -137,7 +137,7 @@ class Refinement:
         if len(some):
             replaced, axes = codes[some], np.ascontiguousarray(self.quantiser.axes)
             values = self.quantiser.values(replaced)
-            told = Told(residuals[some], axes, values)
+            told = DecodedParts(residuals[some], axes, values)
             encode_far(rows[some], told, self.far.books, replaced)
             codes[some] = replaced
 
@@ -430,7 +430,7 @@ def _fitted_tables(packed: Bytes, bits: int, rows: Rows) -> tuple[Rows, Rows]:
     single = np.tile(np.bitwise_count(subsets) == 1, halves)[used]
     mean, centre = products.mean(axis=0), rows.mean(axis=0)
     apart = products - mean
-    gram = apart.T @ apart + np.diag(np.where(single, ALONE, TOGETHER))
+    gram = apart.T @ apart + np.diag(np.where(single, SINGLE_RIDGE, PRODUCT_RIDGE))
     found = np.linalg.solve(gram, apart.T @ (rows - centre))
     weights = np.zeros((15 * halves, rows.shape[1]))
     weights[used] = found

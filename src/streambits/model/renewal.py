@@ -119,10 +119,10 @@ def drawn(since: Array, sample: Array, count: int, rng: np.random.Generator) -> 
 
 def _unlike(rows: Array, others: Array, count: int) -> Array:
     """The first `count` rows that are not among the others; then any, where there are too few."""
-    return take(rows, np.argsort(one_of(rows, others), kind="stable")[:count])
+    return take(rows, np.argsort(is_row_in(rows, others), kind="stable")[:count])
 
 
-def one_of(rows: Array, others: Array) -> NDArray[np.bool_]:
+def is_row_in(rows: Array, others: Array) -> NDArray[np.bool_]:
     """Whether each of n rows is one of the others, as an array (n,) of truth values."""
     known = {row.tobytes() for row in to_numpy(others)}
     return np.array([row.tobytes() in known for row in to_numpy(rows)], np.bool_)

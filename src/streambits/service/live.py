@@ -37,7 +37,7 @@ SMALL = 64  # queries, at most, of a search that does not wait behind large ones
 RATE = 10.0  # seconds over which rows per second are counted
 EVENTS = 256  # epoch changes and alarms that are remembered
 RECENT, PER_COMMIT = 500, 8  # rows for the map, and how many of a commit
-AGAIN = 5.0  # seconds until a source that could not be read is tried again
+SOURCE_RETRY_SECONDS = 5.0  # seconds until a source that could not be read is tried again
 TRUE_ROWS = 8192  # raw rows that are compared at a time
 BY = ("default", "refined", "hamming", "true")
 logger = logging.getLogger("streambits")
@@ -538,7 +538,7 @@ class Service:
                 self._read_source()
             except UnreachableError as error:
                 self._source_failed("away", str(error))
-                self.stopping.wait(AGAIN)
+                self.stopping.wait(SOURCE_RETRY_SECONDS)
             except Exception as error:  # the service goes on answering
                 if not isinstance(error, StreambitsError):
                     logger.exception("the source cannot be read")

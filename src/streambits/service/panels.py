@@ -16,7 +16,7 @@ from streambits.jobs.describe import spectrum
 from streambits.live_recall import Recall
 from streambits.service.live import Service, UnavailableError, resident_bytes
 
-SAMPLE = 1000  # rows on which bits are counted
+SAMPLE_ROWS = 1000  # rows on which bits are counted
 DOTS = 1500  # of the sample on the map
 FRESH = 3.0  # seconds for which a document that costs something is kept
 QUERIES_AGAIN = 10.0  # seconds between two measurements of the recall
@@ -213,7 +213,7 @@ def bits(service: Service) -> Facts:
     learner, coder, previous = service.index.learner, service.coder, service.previous
     if learner is None or coder is None:
         raise _waits(service)
-    rows = learner.sample[:SAMPLE]
+    rows = learner.sample[:SAMPLE_ROWS]
     if not coder.bits:
         return {"balance": [], "changed": None, "rows": len(rows), "epoch": 0}
     unpacked = coder.encode(rows, warn=False).unpack()

@@ -9,11 +9,11 @@ from streambits._arrays import (
     Array,
     array_namespace,
     as_choice,
-    beside,
     double,
     is_numpy_array,
     move,
     nbytes,
+    to_device_of,
     to_numpy,
     zeros,
 )
@@ -238,7 +238,7 @@ class Gram(CentredSketch):
         if self.width < NARROW * last.shape[1]:
             return None
         try:
-            found = _near(self._aim, beside(last, self._sum))
+            found = _near(self._aim, to_device_of(last, self._sum))
         except (np.linalg.LinAlgError, RuntimeError):  # NumPy's and torch's, where rows lack rank
             return None
         if found is None or not float(found[0][-1]) > STEEP * float(found[0][0]):

@@ -45,7 +45,7 @@ WRITTEN = b"streambits.rows"  # of a part from which rows were dropped: how many
 MADE = b"streambits.made_from"
 FIELD_ID = b"PARQUET:field_id"
 OURS = 0x7362  # "sb": the upper half of a field id in files of ours
-ROWS = 65536  # of a part, or of a batch that is read
+PART_ROWS = 65536  # of a part, or of a batch that is read
 PARTS = "part-*.parquet"
 CODES = ("code", "refinement")
 NULL = b"\xff\xff\xff\xff"  # in place of the length of a text
@@ -76,7 +76,7 @@ class ParquetSink:
         bits: int,
         *,
         refine: int = 0,
-        rows: int = ROWS,
+        rows: int = PART_ROWS,
         keep: tuple[str, ...] = (),
     ) -> None:
         self.path, self.name = Path(path), f"{self.kind}:{path}"
@@ -626,7 +626,7 @@ def _batches(path: Path, rows: int | None = None) -> Iterator[tuple[CodeColumns,
             raise _changed(path)
         schema, digest = _promised(file, path)
         content, columns = _Content(schema), schema.columns
-        for raw in file.iter_batches(ROWS, columns=list(columns)):
+        for raw in file.iter_batches(PART_ROWS, columns=list(columns)):
             batch = raw.select(columns)  # in this order, whatever the file's is
             if any(batch.column(name).null_count for name in schema.needed):
                 raise StorageError(f"{path} has gaps in its columns {', '.join(schema.needed)}")

@@ -38,7 +38,7 @@ except ImportError:
 EXAMPLE = "postgresql://user@host:5432/database?table=name"
 OLDEST = (0, 7)  # of pgvector: the first that compares bit strings
 MAY_PASS = ("08", "53", "57P", "40001", "40P01")  # beginnings of SQLSTATEs that pass with time
-ROWS = 65536
+BATCH_ROWS = 65536
 ANSWER = 10  # seconds for the server to let us in
 LOCK = 0x5354_4249  # the class of our advisory locks; with it goes a sum of the table's name
 GRACE = "5s"  # for the session of a process that was killed to end
@@ -124,7 +124,7 @@ class PostgresSink:
         refine: int = 0,
         keep: Sequence[str] = (),
         table: str | None = None,
-        rows: int = ROWS,
+        rows: int = BATCH_ROWS,
         retry_seconds: float = DEFAULT,
         made_by: str | None = None,
     ) -> None:
