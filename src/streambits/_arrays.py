@@ -41,38 +41,8 @@ NO_IDS: Ids = np.empty(0, np.int64)
 Array = Any
 """An array of any library; the standard has no static type for it yet."""
 
-__all__ = [
-    "NOT_COORDINATES",
-    "NO_IDS",
-    "TEXT",
-    "Array",
-    "CheckedRows",
-    "Ids",
-    "array_namespace",
-    "as_choice",
-    "as_count",
-    "as_ids",
-    "as_number",
-    "as_rows",
-    "as_seed",
-    "blocks",
-    "column_names",
-    "concat_ids",
-    "device",
-    "double",
-    "is_array_api_obj",
-    "is_numpy_array",
-    "is_rows",
-    "move",
-    "moved",
-    "nbytes",
-    "put",
-    "same",
-    "squared_distances",
-    "to_device_of",
-    "to_numpy",
-    "zeros",
-]
+# What other modules take from here, though it is not of here.
+__all__ = ["array_namespace", "device", "is_array_api_obj", "is_numpy_array"]
 
 
 class CheckedRows(NamedTuple):

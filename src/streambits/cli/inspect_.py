@@ -20,7 +20,6 @@ NESTED = ("spectrum", *CAPTIONS)
 WORDS = {
     "bytes": "bytes in memory",
     "certificate_relative": "of the energy",
-    "bits_changed": "bits changed",
     "half_life": "half-life",
 }
 ENDS = {  # by whether a source has no end, and whether all of it was read
@@ -36,8 +35,7 @@ def inspect_command(
 ) -> None:
     """Show what a model, an index, codes or a job's folder hold.
 
-    The certificate bounds the error of the sketch; bits changed is the share that the next coder
-    changes; balance is 0 where every bit is as often 0 as 1.
+    The certificate bounds the error of the sketch.
 
     Example: streambits inspect job/
     """
@@ -93,7 +91,7 @@ def _text(name: str, value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name in ("bits_changed", "certificate_relative"):
+    if name == "certificate_relative":
         return f"{value:.3%}"
     if isinstance(value, float):
         return f"{value:.4g}"

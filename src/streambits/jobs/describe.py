@@ -1,17 +1,15 @@
 """Facts about a model, codes, an index or a job, as plain values."""
 
+from collections import Counter
 from collections.abc import Iterable
 from os.path import lexists
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from streambits._arrays import to_numpy
 from streambits.epochs.coder_set import CoderSet
 from streambits.epochs.detector import DriftMeasurement, latest
 from streambits.errors import RankError, StorageError
-from streambits.evaluation.bits import bits_changed
 from streambits.features import Features, GaussianAffinity
 from streambits.index import HammingIndex
 from streambits.io.codes import code_format, open_codes
@@ -24,7 +22,6 @@ from streambits.model.learner import Learner
 from streambits.storage import load
 
 MEASUREMENTS = 5  # of the drift, the last
-SAMPLE_ROWS = 1000  # rows on which changed bits are counted
 LEARNING = ("learn", "online")  # verbs that leave a model
 
 Facts = dict[str, Any]
@@ -51,7 +48,7 @@ def describe(path: str | Path) -> Facts:
 
     Notes
     -----
-    Reads everything: of codes it counts how often each bit is set.
+    Reads all codes, and counts them.
 
     Examples
     --------
@@ -129,7 +126,6 @@ def _of_learner(learner: Learner) -> Facts:
         "rotation": learner.rotation,
         "certificate": certificate,
         "certificate_relative": share,
-        "bits_changed": _bits_changed(learner),
         "bytes": learner.nbytes,
         "spectrum": energies,
         "drift": [finite(one._asdict()) for one in _last_measurements(learner.drift)],
@@ -155,18 +151,6 @@ def spectrum(learner: Learner) -> list[float]:
     return [float(value) for value in to_numpy(found)]
 
 
-def _bits_changed(learner: Learner) -> float | None:
-    """The share of bits that a new coder would give another value than the last one."""
-    last, rows = learner.last_coder, learner.sample[:SAMPLE_ROWS, :]
-    if last is None or not rows.shape[0] or not learner.bits:
-        return None
-    try:
-        new = Learner.from_state(learner.state() | {"stale": True}).coder()
-    except RankError:
-        return None
-    return bits_changed(last.encode(rows), new.encode(rows))
-
-
 def _of_coder(coder: Coder) -> Facts:
     """What it reads and makes."""
     return {
@@ -180,27 +164,15 @@ def _of_coder(coder: Coder) -> Facts:
 
 
 def _of_codes(batches: Iterable[CodeBatch], bits: int | None = None) -> Facts:
-    """How many, of which epochs, and how balanced their bits are."""
-    ones: dict[int, Any] = {}
-    counts: dict[int, int] = {}
+    """How many, and of which epochs."""
+    counts: Counter[int] = Counter()
     refine = 0
     for ids, codes in batches:
         bits, refine = codes.bits, codes.refine
-        counts[codes.epoch] = counts.get(codes.epoch, 0) + len(ids)
-        set_bits = codes.unpack().sum(axis=0, dtype=np.int64)
-        ones[codes.epoch] = ones.get(codes.epoch, 0) + set_bits
-    shares = {epoch: ones[epoch] / counts[epoch] for epoch in sorted(ones)}
-    each = [
-        {
-            "epoch": epoch,
-            "codes": counts[epoch],
-            "balance": float(np.abs(2 * share - 1).mean()) if len(share) else None,
-            "constant": int(((share == 0) | (share == 1)).sum()),
-        }
-        for epoch, share in shares.items()
-    ]
+        counts[codes.epoch] += len(ids)
+    each = [{"epoch": epoch, "codes": counts[epoch]} for epoch in sorted(counts)]
     lengths = {"bits": bits, "refine": refine}
-    return {"codes": sum(counts.values()), **lengths, "epochs": list(shares), "each": each}
+    return {"codes": counts.total(), **lengths, "epochs": sorted(counts), "each": each}
 
 
 def _last_measurements(drift: tuple[DriftMeasurement, ...]) -> list[DriftMeasurement]:

@@ -139,8 +139,8 @@ DAMAGE = {  # what is said of a file that is cut off, and of one that is another
     ".ndjson": (r"line \d+ of .*codes.ndjson holds no code", "line 1 of .* holds no code"),
     ".npy": ("cannot be read as .npy", "cannot be read as .npy"),
     ".faiss": ("cannot be read by FAISS|is damaged", "cannot be read by FAISS"),
-    ".index": ("is damaged|cut off", "not a streambits file"),
-    ".safetensors": ("is damaged|cut off", "not a streambits file"),
+    ".index": ("is damaged|truncated", "not a streambits file"),
+    ".safetensors": ("is damaged|truncated", "not a streambits file"),
 }
 
 
