@@ -56,7 +56,6 @@ def lines(*, small: bool = False) -> Iterator[Line]:
             yield from learn(some, there, bar, precision)
         del there
     yield from refined(HOST if small else REFINED, torch)
-    yield from scan(1_000_000 if small else CODES)
 
 
 def waited(work: Callable[[], Any]) -> Callable[[], None]:
@@ -161,50 +160,6 @@ def refined(rows: int, torch: Any) -> Iterator[Line]:
         mine.per(rows),
         host.per(HOST),
         note="same bytes" if same else "other bytes",
-    )
-    index = sb.HammingIndex(64)
-    index.add(device.encode(there))
-    for candidates in (None, "all"):
-        count = REFINED_QUERIES if candidates is None else 20
-        asked = coder.queries(here[:count] + np.float32(0.01))
-        search = partial(sb.HammingIndex.search, candidates=candidates)
-        words = "a 256th" if candidates is None else "all"
-        yield from searched(
-            f"rank {words} of {rows / 1e6:g} million refined codes", index, asked, count, search
-        )
-
-
-def scan(codes: int) -> Iterator[Line]:
-    """Queries against an index whose codes lie on the device; the answers must be the host's."""
-    rng = np.random.default_rng(0)
-    index = sb.HammingIndex(64)
-    index.add(sb.Codes(rng.integers(0, 256, (codes, 8), np.uint8), 64))
-    asked = sb.Codes(rng.integers(0, 256, (QUERIES, 8), np.uint8), 64)
-    what = f"search {codes / 1e6:g} million codes of 64 bits, {QUERIES:,} queries"
-    yield from searched(what, index, asked, QUERIES, sb.HammingIndex.search, bar=20)
-
-
-def searched(
-    what: str, index: sb.HammingIndex, asked: Any, count: int, search: Any, **more: Any
-) -> Iterator[Line]:
-    """The k nearest on the device beside the host."""
-    device = index.on("cuda")
-    ours, host = search(device, asked, K), search(index, asked, K)
-    equal = np.array_equal(ours.ids, host.ids) and np.array_equal(ours.distances, host.distances)
-    mine, theirs = in_turns(
-        waited(partial(search, device, asked, K)),
-        partial(search, index, asked, K),
-        rounds=3,
-        repeats=1,
-    )
-    yield Line.of(
-        f"{what}, on the device",
-        "host",
-        mine.per(count),
-        theirs.per(count),
-        unit="query",
-        note="same answers" if equal else "other answers",
-        **more,
     )
 
 

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from streambits import _device
-from streambits._device import Scanner, Uploader, copied, on_device, products, upload
+from streambits._device import Uploader, copied, on_device, products, upload
 from streambits.errors import InputError, MissingExtraError
 
 torch = pytest.importorskip("torch")
@@ -66,48 +63,3 @@ def test_rows_that_are_uploaded_do_not_change_with_the_callers(dtype):
     rows[:] = 0
     assert there.device.type == DEVICE
     assert there.cpu().numpy().ravel().tolist() == list(range(12))
-
-
-def _brute_force(words, alive, queries, k):
-    places = np.flatnonzero(alive)
-    apart = np.bitwise_count(words[:, places].T[None] ^ queries[:, None]).sum(axis=2)
-    order = np.argsort(apart, axis=1, kind="stable")[:, :k]
-    return places[order], np.take_along_axis(apart, order, 1)
-
-
-@given(
-    seed=st.integers(0, 1000),
-    count=st.integers(1, 400),
-    width=st.integers(1, 3),
-    distinct=st.integers(1, 400),
-    dead=st.floats(0, 0.9),
-)
-@settings(max_examples=60, deadline=None)
-def test_a_scan_finds_what_brute_force_finds(seed, count, width, distinct, dead):
-    rng = np.random.default_rng(seed)
-    some = rng.integers(0, 2**64, (width, distinct), dtype=np.uint64)
-    words = np.sort(some[:, rng.integers(0, distinct, count)], axis=1)  # many equal, in order
-    alive = rng.random(count) >= dead
-    alive[rng.integers(count)] = True
-    queries = rng.integers(0, 2**64, (5, width), dtype=np.uint64)
-    k = int(rng.integers(1, alive.sum() + 1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_device, "ROOM", 8)  # so that passes are many, and some have too few
-        places, distances = Scanner(words, alive, count, DEVICE).nearest(queries, k)
-    expected = _brute_force(words, alive, queries, k)
-    assert (places == expected[0]).all()
-    assert (distances == expected[1]).all()
-
-
-def test_a_scan_with_limits_finds_what_is_closer():
-    rng = np.random.default_rng(1)
-    words = rng.integers(0, 2**64, (1, 500), dtype=np.uint64)
-    alive = np.ones(500, bool)
-    queries = rng.integers(0, 2**64, (4, 1), dtype=np.uint64)
-    places, distances = _brute_force(words, alive, queries, 10)
-    limits = distances[:, 4].astype(np.int64)
-    found = Scanner(words, alive, 500, DEVICE).nearest(queries, 10, limits)
-    for q in range(4):
-        closer = int((distances[q] < limits[q]).sum())
-        assert (found[0][q, :closer] == places[q, :closer]).all()
-        assert (found[1][q, closer:] > 64).all()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-import streambits as sb
 from streambits import index_folder, journal, storage
 from streambits.io.codes import faiss, npy, parquet
 from streambits.jobs import folder as jobs
@@ -83,13 +82,3 @@ def test_columns_of_codes_are_those_of_the_table():
     assert list(line) == list(json.loads(re.search(r"`(\{\"id\": 7, \"code.*?\})`", PAGE)[1]))
     assert all(f"`{name}.npy`" in PAGE for name in npy.NAMES)
     assert f"{len(faiss.MARK) + 4} bytes" in PAGE
-
-
-def test_older_and_newer_model_files_are_refused(tmp_path, monkeypatch):
-    coder = sb.load(KEPT / "coder.safetensors")
-    for number, message in ((storage.FORMAT - 1, "before the first"), (99, "upgrade streambits")):
-        with monkeypatch.context() as other:
-            other.setattr(storage, "FORMAT", number)
-            sb.save(coder, tmp_path / "model")
-        with pytest.raises(sb.errors.StorageError, match=f"format {number}.*{message}"):
-            sb.load(tmp_path / "model")

@@ -77,27 +77,14 @@ def test_the_sdist_has_what_it_takes_to_test_it(built):
     assert not [name for name in names if name.startswith((".venv", ".git/", "build/", "dist/"))]
 
 
-def needed_by(names):
-    """Distributions that these need without extras, and themselves."""
-    found, waiting = set(), list(names)
-    while waiting:
-        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
-        if name not in found:
-            found.add(name)
-            for text in importlib.metadata.requires(name) or ():
-                need = Requirement(text)
-                if need.marker is None or need.marker.evaluate({"extra": ""}):
-                    waiting.append(need.name)
-    return found
-
-
 @pytest.fixture(scope="module")
 def clean(built, tmp_path_factory):
     """The interpreter of an environment with the wheel and its core dependencies, without pip."""
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=False, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    for name in needed_by(CORE):
+    script, _ = licences()
+    for name in script.needed_by(script.declared()[0]):
         for file in importlib.metadata.files(name):
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (packages / top).exists():

@@ -2,7 +2,7 @@
 
 Rows on a device stay there: features, bits and sketches are computed by whatever array library they
 came in. This file has what that interface cannot say: which device a name means, products that are
-rounded as on the host, copies that overlap with work, and a scan of codes that finds the k nearest.
+rounded as on the host, and copies that overlap with work.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,11 +19,6 @@ from streambits.errors import InputError, MissingExtraError
 FAST_DOUBLES = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities
 AHEAD = 6  # arrays that are computed before the first of them is waited for
 SMALL = 1 << 16  # bytes that are worth page-locked memory of their own
-ROOM = 4096  # hits of a query that one pass over codes may find, at least
-PLACE = 40  # bits of a key that hold a place; the distance is above them
-BESIDE = 1 << 27  # hits of all queries of a pass, at most
-TILE = 1024  # codes that one program of the scan compares with all queries
-GROWTH = 64  # times the codes seen so far that the next pass looks at, at most
 
 _turn = ForkSafeLock()
 
@@ -182,139 +177,3 @@ class Uploader:
         self._stream.synchronize()  # in the thread that reads; the rows are whole when they arrive
         there.record_stream(torch.cuda.default_stream(there.device))  # where they will be used
         return there
-
-
-# The k nearest codes
-
-
-class Scanner:
-    """Codes on a device, and the k nearest of queries among them.
-
-    Parameters
-    ----------
-    words : array of shape (width, places), uint64
-        Planes of words: word w of all codes lies together.
-    alive : array of shape (places,), bool
-        Which places count.
-    end : int
-        Places in use.
-    like : array or str
-        On the device, as for `on_device`.
-
-    Notes
-    -----
-    Codes are looked at in the order of places, in passes that grow: a code of a later pass is a hit
-    only if it is strictly closer than the k-th so far, so equal distances are ordered by place, and
-    few codes are hits. A pass that finds more hits than it has room for is done again by halves.
-    """
-
-    def __init__(
-        self, words: NDArray[np.uint64], alive: NDArray[np.bool_], end: int, like: Any
-    ) -> None:
-        torch, self.like = import_torch(), on_device(like)
-        planes = np.ascontiguousarray(words[:, :end]).view(np.int64)
-        self.words = torch.from_numpy(planes).to(self.like.device)
-        self.alive: Any = None
-        if not alive[:end].all():
-            self.alive = torch.from_numpy(alive[:end].copy()).to(self.like.device)
-        self.end = end
-
-    def nearest(
-        self, queries: NDArray[np.uint64], k: int, limits: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Find the k nearest places of every query.
-
-        Parameters
-        ----------
-        queries : array of shape (q, width), uint64
-        k : int
-            At most the number of places that count.
-        limits : array of shape (q,), optional
-            Only what is closer is of interest.
-
-        Returns
-        -------
-        places : array of shape (q, k), int64
-        distances : array of shape (q, k), int32
-            Equal ones by place; the largest number where there is no hit below the limit.
-        """
-        step = max(1, BESIDE // _room(k))
-        keys = [
-            self._keys(queries[i : i + step], k, None if limits is None else limits[i : i + step])
-            for i in range(0, len(queries), step)
-        ]
-        found = np.concatenate([np.empty((0, k), np.int64), *keys])
-        distances = np.minimum(found >> PLACE, np.iinfo(np.int32).max).astype(np.int32)
-        return np.where(found == NOTHING, 0, found & ((1 << PLACE) - 1)), distances
-
-    def _keys(
-        self, queries: NDArray[np.uint64], k: int, limits: NDArray[np.int64] | None
-    ) -> NDArray[np.int64]:
-        """Distance and place of the hits (q, k) in one number, the smallest first."""
-        torch, count, room = import_torch(), len(queries), _room(k)
-        there = self.words.device
-        asked = torch.from_numpy(np.ascontiguousarray(queries).view(np.int64)).to(there)
-        beyond = np.full(count, 64 * len(self.words) + 1, np.int64)
-        least = beyond if limits is None else np.minimum(limits, beyond)
-        limit = torch.from_numpy(least.astype(np.int32)).to(there)
-        best = torch.full((count, k), NOTHING, dtype=torch.int64, device=there)
-        start, size = 0, room
-        while start < self.end:
-            stop = min(start + size, self.end)
-            keys, hits = self._collect(start, stop, asked, limit, room)
-            if int(hits.max()) > room:
-                size = max(room, (stop - start) // 2)
-                continue
-            both = torch.cat([best, keys[:, : max(int(hits.max()), 1)]], dim=1)
-            best = torch.topk(both, k, dim=1, largest=False).values
-            limit = torch.minimum(limit, (best.amax(dim=1) >> PLACE).to(torch.int32))
-            start, size = stop, stop * max(1, min(GROWTH, room // (4 * k)))
-        return np.asarray(torch.sort(best, dim=1).values.cpu().numpy())
-
-    def _collect(
-        self, start: int, stop: int, queries: Any, limit: Any, room: int
-    ) -> tuple[Any, Any]:
-        """Keys (q, room) of the places in a span that are closer than the limits, and how many."""
-        from streambits import _triton  # noqa: PLC0415  it imports torch
-
-        torch, count = import_torch(), len(queries)
-        keys = torch.full((count, room), NOTHING, dtype=torch.int64, device=queries.device)
-        if queries.device.type == "cuda" and _triton.scan is not None:
-            hits = torch.zeros(count, dtype=torch.int32, device=queries.device)
-            alive = self.alive if self.alive is None else self.alive.view(torch.uint8)
-            sizes = (start, stop, self.words.shape[1], count, room)
-            with torch.cuda.device(queries.device):
-                _triton.scan[(-(-(stop - start) // TILE),)](
-                    *(self.words, alive, queries, limit, hits, keys, *sizes),
-                    WIDTH=len(self.words),
-                    TILE=TILE,
-                    PLACE=PLACE,
-                    num_warps=4,
-                )
-            return keys, hits
-        hits = []
-        for query in range(count):
-            distances = _hamming(self.words[:, start:stop], queries[query])
-            near = distances < limit[query]
-            if self.alive is not None:
-                near &= self.alive[start:stop]
-            places = torch.nonzero(near)[:, 0]
-            hits.append(len(places))
-            some = places[:room]
-            keys[query, : len(some)] = (distances[some] << PLACE) + some + start
-        return keys, torch.tensor(hits, device=queries.device)
-
-
-NOTHING = int(np.iinfo(np.int64).max)  # a key that stands for no hit
-
-
-def _room(k: int) -> int:
-    return max(ROOM, 4 * k)
-
-
-def _hamming(words: Any, query: Any) -> Any:
-    """Distances (n,) of codes (width, n) to one query, by a table of bytes."""
-    torch = import_torch()
-    ones = torch.tensor([value.bit_count() for value in range(256)], device=words.device)
-    apart = (words ^ query[:, None]).contiguous().view(torch.uint8).view(*words.shape, 8)
-    return ones[apart.to(torch.int64)].sum(dim=(0, 2))

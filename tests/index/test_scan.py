@@ -11,7 +11,7 @@ from streambits.index import scan, weighted
 @pytest.fixture(autouse=True)
 def _always_many(monkeypatch):
     for module in (scan, weighted):
-        monkeypatch.setattr(module, "MANY", 1)
+        monkeypatch.setattr(module, "GATHER_K", 1)
         monkeypatch.setattr(module, "SPARSE", 1)
 
 

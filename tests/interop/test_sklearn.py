@@ -177,17 +177,6 @@ def test_wrong_parameters_are_named_at_fit(settings, message):
         SSBC(8, **settings).fit(ROWS)
 
 
-def test_pandas_in_and_out():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(ROWS, columns=[f"x{i}" for i in range(8)], index=np.arange(5, 3005))
-    model = SSBC(16, n_landmarks=50, random_state=0).set_output(transform="pandas").fit(frame)
-    out = model.transform(frame)
-    assert list(out.columns) == [f"ssbc{i}" for i in range(16)]
-    assert {str(kind) for kind in out.dtypes} == {"bool"}
-    assert out.index.equals(frame.index)
-    assert list(model.feature_names_in_) == list(frame.columns)
-
-
 def test_in_a_pipeline_and_a_grid_search():
     X, y = load_digits(return_X_y=True)
     model = make_pipeline(

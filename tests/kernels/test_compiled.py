@@ -84,16 +84,10 @@ def test_damaged_files_are_compiled_again_and_mended(folder, kind):
     assert hits(mended.outer) == 1
 
 
-def run(code, *, home, python=sys.executable, package=None, wrap=(), **more):
-    environment = {"HOME": str(home), "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [*wrap, python, "-c", code],
-        env=environment | more,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def run(code, package):
+    names = {"HOME": "/dev/null", "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=names, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -108,11 +102,11 @@ def package(tmp_path):
 
 @pytest.mark.slow
 def test_nothing_needs_a_folder_that_can_be_written(package):
-    code, out, err = run(SEARCH, home="/dev/null", package=package)
+    code, out, err = run(SEARCH, package)
     assert (code, out.split()) == (0, [str(package / "streambits" / "__init__.py"), "7"])
     assert err.count("NUMBA_CACHE_DIR") == 1
     assert len(err.splitlines()) == 1
-    code, out, err = run("import streambits.cli.app", home="/dev/null", package=package)
+    code, out, err = run("import streambits.cli.app", package)
     assert (code, out, err) == (0, "", "")
 
 

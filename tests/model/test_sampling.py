@@ -9,7 +9,7 @@ import streambits as sb
 from streambits import reservoir
 from streambits.errors import InputError
 from streambits.model.batches import RowBatch
-from streambits.model.sampling import Reservoir, _displaced
+from streambits.model.sampling import Reservoir
 
 NUMBERED = np.arange(500.0)[:, None] * [1.0, -1.0]
 
@@ -89,26 +89,6 @@ def test_a_stream_that_is_too_short_is_an_error(stream):
 def test_bad_streams_and_settings_are_refused(stream, size, seed, message):
     with pytest.raises(InputError, match=message):
         reservoir(stream, size, seed=seed)
-
-
-@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 60), st.booleans())
-def test_each_smaller_key_takes_the_place_of_the_largest(seed, size, count, coarse):
-    """One after another, against what is done at once; coarse keys have ties."""
-    rng = np.random.default_rng(seed)
-    held, keys = rng.random(size), 0.8 * rng.random(count)
-    if coarse:
-        held, keys = held.round(1), keys.round(1)
-    expected, start = held.copy(), count // 3
-    for key in keys[start:]:
-        place = int(expected.argmax())
-        expected[place] = min(expected[place], key)
-    places, taken = _displaced(held, keys, start)
-    found = held.copy()
-    found[places] = keys[taken]
-    assert len(set(places.tolist())) == len(places)
-    assert np.array_equal(np.sort(found), np.sort(expected))
-    if not coarse:
-        assert np.array_equal(found, expected)
 
 
 def faded(rows, half_life, seed, size=60):

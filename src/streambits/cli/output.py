@@ -198,12 +198,13 @@ def report_end(verb: str, end: Progress, options: JobOptions, out: str, rejects:
     bad = "1 bad row is" if end.rejects == 1 else f"{end.rejects:,} bad rows are"
     lines = {
         f"{out}: {end.rows:,} rows, {fresh}{removed}epoch {end.epoch}": True,
-        f"{end.waiting:,} of them wait for landmarks, which are drawn when there are more, or at "
-        f"the end of the source; streambits search compares them as they are": end.waiting,
+        f"{end.waiting:,} of them waited for landmarks, which are drawn when there are more, or at "
+        f"the end of the source; the same command reads them again": end.waiting,
         f"{end.out_of_reach:,} of the rows were out of reach of the model, so their codes say "
         f"nothing: are they scaled as the others?": end.out_of_reach,
         f"{bad} in {rejects}": end.rejects,
-        "stopped, and all of that is committed: the same command goes on": end.stopped,
+        "stopped, and all of that is committed: the same command goes on": end.stopped
+        and not end.waiting,
         "finished before: there is nothing new": end.rows and not (end.fresh or end.stopped),
     }
     for line, applies in lines.items():

@@ -18,7 +18,7 @@ from streambits.errors import InputError
 from streambits.io.codes.npy import load_array
 from streambits.io.protocols import Source
 from streambits.io.rows import open_source
-from streambits.jobs.search import Answer, Ranking, Searcher, WaitingRows, open_searcher, rows_by_id
+from streambits.jobs.search import Answer, Ranking, Searcher, open_searcher, rows_by_id
 from streambits.model.batches import RowBatch
 from streambits.model.metric import COSINE, EUCLIDEAN, INNER
 
@@ -92,8 +92,8 @@ def search_command(
     show(answers, options.json)
 
 
-def _warn_of_retired(searcher: Searcher | WaitingRows) -> None:
-    coders = searcher.model.coders if isinstance(searcher, Searcher) else None
+def _warn_of_retired(searcher: Searcher) -> None:
+    coders = searcher.model.coders
     if isinstance(coders, CoderSet) and searcher.retired:
         output.stderr().print(
             f"left out: {searcher.retired:,} codes of epochs before {coders.retired}, whose coders "

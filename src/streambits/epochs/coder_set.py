@@ -269,8 +269,7 @@ class CoderSet:
         real : "auto" or bool, default "auto"
             Whether queries keep their real values, by which a bit counts as much as it is certain:
             they find clearly more of the true neighbours than numbers of bits. Of codes with a
-            refinement they find the candidates. "auto": yes, unless the index is on a device,
-            which only numbers of bits can use.
+            refinement they find the candidates. "auto": yes.
         decode : bool, default True
             Whether codes with a refinement are ranked by what they decode to; otherwise by their
             bits alone, and those of several epochs by distances as they are.
@@ -296,7 +295,7 @@ class CoderSet:
         Costs one encoding per query and epoch. The scales that are held at a time are at most
         128 MiB.
         """
-        real = uses_real(index, real)
+        real = uses_real(real)
         if not index.refine and options.get("metric") == self.metric:
             del options["metric"]  # by which these codes were learned
         epochs = index.epochs
@@ -479,12 +478,11 @@ def _signs(asked: Any, epoch: int) -> Codes:
     return asked if isinstance(asked, Codes) else Codes.from_bits(to_numpy(asked > 0), epoch)
 
 
-def uses_real(index: HammingIndex, real: bool | str = AUTO) -> bool:
+def uses_real(real: bool | str = AUTO) -> bool:
     """Whether queries of an index keep their real values.
 
     Parameters
     ----------
-    index : HammingIndex
     real : "auto" or bool
         As for `CoderSet.search`.
 
@@ -494,7 +492,7 @@ def uses_real(index: HammingIndex, real: bool | str = AUTO) -> bool:
         If `real` is something else.
     """
     if real == AUTO and isinstance(real, str):
-        return index.device is None
+        return True
     if not isinstance(real, bool | np.bool_):
         raise InputError(f"real is {real!r}; it must be True, False or {AUTO!r}")
     return bool(real)

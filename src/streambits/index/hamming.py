@@ -8,8 +8,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import LAST_ID, NO_IDS, Array, as_choice, as_count, as_ids
-from streambits._device import on_device
+from streambits._arrays import LAST_ID, NO_IDS, as_choice, as_count, as_ids
 from streambits._threads import ForkSafeLock
 from streambits.errors import EpochError, InputError
 from streambits.index.certify import check_certified, proven
@@ -44,9 +43,6 @@ class HammingIndex:
     refine
         Bytes of refinement of every code, 0 for plain codes; by default those of the first codes
         that are added.
-    device
-        The name of a device of torch, as 'cuda': codes are kept there too, and scanned there. The
-        hits are the same.
 
     Notes
     -----
@@ -95,15 +91,11 @@ class HammingIndex:
     ([['b.txt', 'a.txt']], True)
     """
 
-    def __init__(
-        self, bits: int = 64, *, refine: int | None = None, device: str | None = None
-    ) -> None:
+    def __init__(self, bits: int = 64, *, refine: int | None = None) -> None:
         self.bits = as_bits(bits, least=1 if refine == 0 else 0)
-        self.device = None if device is None else str(device)
-        on_device(self.device)  # or raise before anything else
         if refine is not None:
             refine = as_count(refine, "refine", least=0, most=MOST_BYTES)
-        self._held = Snapshot(self.bits, self.device, refine)
+        self._held = Snapshot(self.bits, refine)
         self._next = 0  # the next id by default
         self._changes = ForkSafeLock()  # held by the one that changes the codes
         self._unverified: Callable[[], None] | None = None
@@ -203,25 +195,6 @@ class HammingIndex:
         """Inside `_changes`, where nobody else adds the first codes."""
         if self._held.refine is not None:
             check_refine(codes, self._held.refine, "those of this index")
-
-    def on(self, like: Array | str) -> "HammingIndex":
-        """Return a copy of this index that is searched on a device.
-
-        Parameters
-        ----------
-        like : torch tensor or str
-            A tensor on the device, or its name, as "cuda".
-
-        Returns
-        -------
-        HammingIndex
-            The same codes in memory of their own, and on the device from the first search on; after
-            a change they are put there again. Hits are the same. Real-valued queries, `within` and
-            proofs by `exact` are answered on the host.
-        """
-        state = _copied(self.state())
-        name = like if isinstance(like, str) else str(like.device)
-        return self.from_state(state, device=name)
 
     def snapshot(self) -> Snapshot:
         """The codes as they are now, whatever other threads change later."""
@@ -448,24 +421,17 @@ class HammingIndex:
         return state | ({"refine": held.refine} if held.refine else {})
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], *, device: str | None = None) -> Self:
+    def from_state(cls, state: dict[str, Any]) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        index = cls(state["bits"], refine=state.get("refine"), device=device)
+        index = cls(state["bits"], refine=state.get("refine"))
         index._next = as_count(state["next"], "next", least=0, most=LAST_ID + 1)
-        index._held = Snapshot.from_state(state["shelves"], index.bits, index.device, index.refine)
+        index._held = Snapshot.from_state(state["shelves"], index.bits, index.refine)
         return index
 
     def _default(self, count: int) -> Numbers:
         if self._next + count > LAST_ID + 1:
             raise InputError(f"the ids 0 to {LAST_ID} are used up: pass ids of your own")
         return np.arange(self._next, self._next + count, dtype=np.int64)
-
-
-def _copied(state: Any) -> Any:
-    """The same with arrays of its own."""
-    if isinstance(state, dict):
-        return {name: _copied(part) for name, part in state.items()}
-    return state.copy() if isinstance(state, np.ndarray) else state
 
 
 def _unique(ids: Any, count: int) -> Keys:

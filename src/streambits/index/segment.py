@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-from streambits._device import Scanner
 from streambits.index.hits import Hits
 from streambits.index.queries import Query
 from streambits.index.scan import Limits, ScanTask, scan_nearest, scan_task, scan_within
@@ -11,14 +10,13 @@ from streambits.index.weighted import weighted_nearest
 
 
 class Segment:
-    """Codes in one store, which are scanned here or on a device.
+    """Codes in one store, which are scanned.
 
     Like its store, a segment keeps its codes.
     """
 
-    def __init__(self, store: Store, bits: int, device: str | None = None) -> None:
-        self.store, self.bits, self.device = store, bits, device
-        self._scanner: Scanner | None = None
+    def __init__(self, store: Store, bits: int) -> None:
+        self.store, self.bits = store, bits
 
     def __len__(self) -> int:
         return len(self.store)
@@ -43,20 +41,9 @@ class Segment:
     ) -> tuple[Places, Any]:
         """The same as places (queries, k) and distances; equal ones by place."""
         k = min(k, len(self))
-        if self.device is not None and query.weights is None:
-            return self._on_device(self.device).nearest(query.words, k, limits)
         if query.weights is None:
             return scan_nearest(*self._codes, query.words, k, limits=limits)
         return weighted_nearest(*self._codes, query.words, query.weights, k)
-
-    def _on_device(self, device: str) -> Scanner:
-        """The codes there, put there when they are first asked for.
-
-        Two threads at once may put them there twice.
-        """
-        if self._scanner is None:
-            self._scanner = Scanner(*self._codes, device)
-        return self._scanner
 
     def scan_task(self, queries: Words, k: int) -> ScanTask:
         """What is to be scanned for the k nearest."""
@@ -68,17 +55,17 @@ class Segment:
 
     def appended(self, ids: Any, codes: Contents) -> "Segment":
         """With codes under ids above all others."""
-        return Segment(self.store.appended(ids, codes), self.bits, self.device)
+        return Segment(self.store.appended(ids, codes), self.bits)
 
     def without(self, places: Places) -> "Segment":
         """Without some codes, which lie dead until they are a sixteenth of all."""
         store = self.store.without(places)
         if store.dead * SLACK > store.end:
             store = store.compact()
-        return Segment(store, self.bits, self.device)
+        return Segment(store, self.bits)
 
     def union(self, other: "Segment") -> "Segment":
-        return Segment(self.store.union(other.store), self.bits, self.device)
+        return Segment(self.store.union(other.store), self.bits)
 
     @property
     def _codes(self) -> tuple[Words, Any, int]:
@@ -88,11 +75,9 @@ class Segment:
         return {"store": self.store.state(), "tables": None}  # a place that files have
 
     @classmethod
-    def from_state(
-        cls, state: dict[str, Any], bits: int, device: str | None, refine: int = 0
-    ) -> Self:
+    def from_state(cls, state: dict[str, Any], bits: int, refine: int = 0) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
-        return cls(Store.from_state(state["store"], bits, refine), bits, device)
+        return cls(Store.from_state(state["store"], bits, refine), bits)
 
     def check(self) -> None:
         """Refuse contents that cannot be: a kernel would follow them out of its arrays."""

@@ -45,11 +45,10 @@ class Snapshot:
     def __init__(
         self,
         bits: int,
-        device: str | None,
         refine: int | None = None,
         epochs: Mapping[int, Segments] | None = None,
     ) -> None:
-        self.bits, self.device = bits, device
+        self.bits = bits
         self.refine = refine  # bytes of refinement; None until the first codes come
         self._epochs = dict(epochs or {})  # never changed
 
@@ -148,7 +147,7 @@ class Snapshot:
         more = Contents.of(codes, keys.texts)
         grown = self._grown(self._epochs.get(codes.epoch, ()), keys.numbers, more)
         epochs = {**self._epochs, codes.epoch: grown}
-        return Snapshot(self.bits, self.device, codes.refine, epochs)
+        return Snapshot(self.bits, codes.refine, epochs)
 
     def without(self, keys: Keys) -> "Snapshot":
         """Without ids, which must all be here; an epoch without codes is gone."""
@@ -173,7 +172,7 @@ class Snapshot:
         """The codes of these ids alone, as far as they are here; without texts."""
         self.check_kind(keys)
         ids = keys.numbers if keys.texts is None else keys.numbers[self.has(keys)]
-        few, ids = Snapshot(self.bits, None, self.refine), np.unique(ids)
+        few, ids = Snapshot(self.bits, self.refine), np.unique(ids)
         return few._with(
             {
                 epoch: few._grown((), ids[there], self._contents(epoch, ids[there]))
@@ -197,7 +196,7 @@ class Snapshot:
     def _nearest_together(self, asked: Queries, k: int, scales: Scales) -> Hits | None:
         """What few queries find by scans of all segments together; None where that is no gain."""
         pairs = [(epoch, one) for epoch, segments in self._epochs.items() for one in segments]
-        if len(pairs) < 2 or self.device is not None:
+        if len(pairs) < 2:
             return None
         tasks = [segment.scan_task(asked[epoch].words, k) for epoch, segment in pairs]
         hits = []
@@ -271,21 +270,19 @@ class Snapshot:
         }
 
     @classmethod
-    def from_state(
-        cls, state: dict[str, Any], bits: int, device: str | None, refine: int | None = None
-    ) -> Self:
+    def from_state(cls, state: dict[str, Any], bits: int, refine: int | None = None) -> Self:
         """From arrays that may be maps of a file: none is read; `check` reads them."""
         refine = 0 if state and refine is None else refine
 
         def opened(segments: dict[str, Any]) -> Segments:
             each = (segments[str(i)] for i in range(len(segments)))
-            return tuple(Segment.from_state(one, bits, device, refine or 0) for one in each)
+            return tuple(Segment.from_state(one, bits, refine or 0) for one in each)
 
         epochs = {
             as_count(int(epoch), "epoch", least=0): opened(segments)
             for epoch, segments in state.items()
         }
-        found = cls(bits, device, refine, epochs)
+        found = cls(bits, refine, epochs)
         if len({segment.store.texts is None for segment in found._segments()}) > 1:
             raise ValueError("some ids are texts, and others are not")
         return found
@@ -306,7 +303,7 @@ class Snapshot:
         return Contents(words, refinement)
 
     def _with(self, epochs: Mapping[int, Segments]) -> "Snapshot":
-        return Snapshot(self.bits, self.device, self.refine, epochs)
+        return Snapshot(self.bits, self.refine, epochs)
 
     def _grown(self, segments: Segments, ids: Numbers, codes: Contents) -> Segments:
         """Segments of one epoch with more codes."""
@@ -314,7 +311,7 @@ class Snapshot:
         fits = first is not None and ids[0] > first.store.last
         if first is not None and fits and (ids[1:] > ids[:-1]).all():
             return (first.appended(ids, codes), *segments[1:])
-        return _tidy([*segments, Segment(Store.of(ids, codes), self.bits, self.device)])
+        return _tidy([*segments, Segment(Store.of(ids, codes), self.bits)])
 
 
 def default_candidates(k: int, codes: int) -> int:

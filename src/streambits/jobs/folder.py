@@ -12,15 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from streambits._arrays import NO_IDS, as_ids, to_numpy
 from streambits._digests import seal, unseal
 from streambits._files import make_folder, replacing, sync_folder
 from streambits._locks import Lock, is_held, supported
 from streambits.errors import StorageError
 from streambits.io.codes.parquet import read_codes
-from streambits.model.batches import Removals, RowBatch
 from streambits.storage import load, register, save
 
 FORMAT = 1
@@ -73,38 +69,6 @@ class Checkpoint:
 
 
 register(Checkpoint, model=True)
-
-
-class Waiting:
-    """Rows that wait for landmarks, as a checkpoint holds them."""
-
-    def __init__(self, batch: RowBatch) -> None:
-        self.batch = batch
-
-    def state(self) -> dict[str, Any]:
-        ids, rows, _, _, removals, payload = self.batch
-        texts = {
-            "ids": ids.tolist() if ids.dtype.kind == "T" else None,
-            "payload": None if payload is None else payload.tolist(),
-            "removed": None if removals is None else removals.ids.tolist(),
-            "at": None if removals is None else removals.at.tolist(),
-        }
-        numbers = NO_IDS if texts["ids"] is not None else ids
-        return {"rows": to_numpy(rows), "numbers": numbers, "plain": json.dumps(texts)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        texts = json.loads(state["plain"])
-        ids = state["numbers"] if texts["ids"] is None else as_ids(texts["ids"])
-        removals, payload = None, None
-        if texts["removed"] is not None:
-            removals = Removals(as_ids(texts["removed"]), np.array(texts["at"], np.int64))
-        if texts["payload"] is not None:
-            payload = np.array(texts["payload"], object).reshape(len(ids), -1)
-        return cls(RowBatch(ids, state["rows"], removals=removals, payload=payload))
-
-
-register(Waiting)
 
 
 class JobFolder:

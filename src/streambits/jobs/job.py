@@ -285,7 +285,10 @@ class Job:
         return self._uncommitted and (rows >= self.pace.rows or waited >= self.pace.seconds)
 
     def _commit(self) -> None:
+        """Commit what was read; until there is a coder, first rows are read again after a crash."""
         self._commit_time = time.monotonic()
+        if self.work.waiting:
+            return
         self._commit_all()
         self._report("commit")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os.path import lexists, realpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streambits.epochs.coder_set import CoderSet, newest_coder
 from streambits.errors import InputError, MergeError, StorageError
@@ -325,7 +325,10 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
         held = commit.models
         beside, content = held.get("learner"), held.get("coders", held.get("learner"))
         if content is None:
-            raise InputError(f"{file} has no model{_why_none(held)}; or name one with --model")
+            raise InputError(
+                f"{file} has no model yet, as its job has not committed any rows: try again when "
+                f"it has, or name one with --model"
+            )
         if isinstance(content, CoderSet):
             content.store_in(file.parent, load)
     if not isinstance(content, Model):
@@ -334,13 +337,6 @@ def _open(file: Path, folder: JobFolder | None = None) -> OpenModel:
             f"learner or a coder"
         )
     return OpenModel(file, digest_, content, beside, commit)
-
-
-def _why_none(held: dict[str, Any]) -> str:
-    if "waiting" not in held:
-        return " yet, as its job has not committed any rows: try again when it has"
-    count = len(held["waiting"].batch.ids)
-    return f" yet, as its {count:,} rows wait for landmarks, which are drawn when there are more"
 
 
 def _article(kind: str) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,11 @@ from streambits.epochs.coder_set import AUTO, CoderSet, uses_real
 from streambits.errors import ChangedError, EpochError, InputError, ReachError, StorageError
 from streambits.index import HammingIndex, Hits, rerank
 from streambits.index.queries import last_of_each
-from streambits.index.rerank import nearest_rows
 from streambits.io.codes import code_format, open_codes
 from streambits.io.protocols import Source
-from streambits.jobs.folder import JobFolder
 from streambits.jobs.models import OpenModel, open_model_of
 from streambits.model.batches import RowBatch
 from streambits.model.coder import REMEDY, Coder, warn_of_reach
-from streambits.model.metric import EUCLIDEAN
 
 MORE = 10  # times k: candidates that are ranked again
 TRIES, TICK = 20, 0.25  # how often a running job is opened again, and seconds between
@@ -78,7 +75,7 @@ class Answer(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Searcher | WaitingRows":
+def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Searcher":
     """Open codes and the model that made them, to search them by rows.
 
     Parameters
@@ -105,9 +102,6 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
     -----
     Codes whose file records no epoch (FAISS, .npy) are assumed to be of the newest.
     """
-    waiting = _waiting(codes) if model is None else None
-    if waiting is not None:
-        return waiting
     for attempt in range(TRIES):
         try:
             return _opened(codes, model)
@@ -118,19 +112,7 @@ def open_searcher(codes: str | Path, model: str | Path | None = None) -> "Search
     raise AssertionError("the last try returns or raises")
 
 
-def _waiting(codes: str | Path) -> "WaitingRows | None":
-    """The rows of a job that has made no codes yet."""
-    if code_format(codes) != "job":
-        return None
-    last = JobFolder(codes).checkpoint()
-    if last is None or "waiting" not in last.models:
-        return None
-    settings = (JobFolder(codes).description() or {}).get("settings", {})
-    metric = settings.get("metric", EUCLIDEAN)
-    return WaitingRows.of(last.models["waiting"].batch, last.counts, metric)
-
-
-def _opened(codes: str | Path, model: str | Path | None) -> "Searcher | WaitingRows":
+def _opened(codes: str | Path, model: str | Path | None) -> "Searcher":
     found = open_model_of(codes, model)
     newest = found.coder
     bytes_only = code_format(codes) in ("faiss", "jsonl", "npy")
@@ -164,70 +146,8 @@ def _remove_retired(index: HammingIndex, model: Any) -> int:
     return sum(map(len, ids))
 
 
-class _Answering:
-    """What searches, and answers query by query."""
-
-    search: Any
-    within: Any
-    metric: Any
-
-    def check_reach(self, rows: NDArray[Any], refuse: bool, name: str) -> None:
-        """Notice queries that no model of any epoch can tell apart; of rows there are none."""
-
-    def answers(
-        self,
-        batches: Iterable[RowBatch],
-        k: int = 10,
-        *,
-        real: bool | str = AUTO,
-        allow: Ids | None = None,
-        ranking: "Ranking" = NO_RANKING,
-        radius: int | None = None,
-        refuse: bool = False,
-        name: str = "the queries",
-    ) -> Iterator[Answer]:
-        """An answer for each query, as they come.
-
-        radius: in place of k, `within`; refuse: whether it is an error if most queries are so far
-        from all that was learned that a model cannot tell them apart.
-        """
-        for ids, rows, *_ in filter(_has_rows, batches):
-            self.check_reach(rows, refuse, name)
-            if radius is not None:
-                yield from _answers(ids, self.within(rows, radius, name=name))
-            else:
-                hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
-                yield from answers_of(ids, hits)
-
-    def reranked(
-        self,
-        batches: Iterable[RowBatch],
-        source: Source,
-        k: int = 10,
-        *,
-        real: bool | str = AUTO,
-        allow: Ids | None = None,
-        metric: str | None = None,
-        name: str = "the queries",
-    ) -> Iterator[Answer]:
-        """The same, with ten times as many candidates ranked again by their rows.
-
-        metric: what their distances are; that of the model by default.
-
-        The source of the rows is read once, for all queries. Memory: the queries and the rows of
-        their candidates.
-        """
-        held = list(filter(_has_rows, batches))
-        more = {"real": real, "allow": allow, "name": name}
-        found = [self.search(batch.rows, MORE * k, **more) for batch in held]
-        look_up = rows_by_id(source, np.unique(concat_ids(hits.ids.ravel() for hits in found)))
-        for batch, hits in zip(held, found, strict=True):
-            again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
-            yield from answers_of(batch.ids, again)
-
-
 @dataclass(frozen=True)
-class Searcher(_Answering):
+class Searcher:
     """Codes, and the model by which queries are encoded once for every epoch of the codes.
 
     Codes with a refinement are ranked by what they decode to, and distances are those from there.
@@ -296,7 +216,7 @@ class Searcher(_Answering):
         coders = self.model.coders
         if isinstance(coders, CoderSet):
             return coders.search(self.index, rows, k, real=real, **options)
-        queries = self._queries(rows, uses_real(self.index, real))
+        queries = self._queries(rows, uses_real(real))
         return self.index.search(queries, k, **options)
 
     def check_reach(self, rows: NDArray[Any], refuse: bool, name: str) -> None:
@@ -349,59 +269,56 @@ class Searcher(_Answering):
     def _encoded(self, rows: NDArray[Any]) -> dict[int, Any]:
         return {epoch: self._coder(epoch).encode(rows) for epoch in self.index.epochs}
 
-
-@dataclass(frozen=True)
-class WaitingRows(_Answering):
-    """Rows of a job that wait for landmarks, compared as they are: there are no codes yet.
-
-    Attributes
-    ----------
-    ids, rows : arrays of shape (n,) and (n, d)
-        Those that are live.
-    counts : dict of str to int
-        Of the last commit.
-    metric : str
-        By what they are near.
-    """
-
-    ids: Ids
-    rows: NDArray[Any]
-    counts: dict[str, int]
-    metric: str = EUCLIDEAN
-    retired = 0
-
-    @classmethod
-    def of(cls, batch: RowBatch, counts: dict[str, int], metric: str = EUCLIDEAN) -> Self:
-        """What is live of rows that came, and of which some were removed."""
-        live = last_of_each(batch.ids) & ~np.isin(batch.ids, batch.removed)
-        return cls(batch.ids[live], batch.rows[live], counts, metric)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __str__(self) -> str:
-        return f"{len(self):,} rows as they are: {self.counts['rows']:,} rows wait for landmarks"
-
-    def search(
+    def answers(
         self,
-        rows: NDArray[Any],
+        batches: Iterable[RowBatch],
         k: int = 10,
         *,
+        real: bool | str = AUTO,
         allow: Ids | None = None,
         ranking: "Ranking" = NO_RANKING,
+        radius: int | None = None,
+        refuse: bool = False,
         name: str = "the queries",
-        **options: Any,
-    ) -> Hits:
-        """Find the nearest rows of each row, by true distances; options of codes do not matter."""
-        del options
-        asked = as_rows(rows, width=self.rows.shape[1], name=name)
-        metric = ranking.metric or self.metric
-        return nearest_rows(asked, self.ids, self.rows, k, metric, allow=allow)
+    ) -> Iterator[Answer]:
+        """An answer for each query, as they come.
 
-    def within(self, rows: NDArray[Any], radius: int, *, name: str = "the queries") -> list[Hits]:
-        """Refuse: there are no bits to count."""
-        del rows, radius, name
-        raise InputError(f"there are no codes yet: {self}")
+        radius: in place of k, `within`; refuse: whether it is an error if most queries are so far
+        from all that was learned that a model cannot tell them apart.
+        """
+        for ids, rows, *_ in filter(_has_rows, batches):
+            self.check_reach(rows, refuse, name)
+            if radius is not None:
+                yield from _answers(ids, self.within(rows, radius, name=name))
+            else:
+                hits = self.search(rows, k, real=real, allow=allow, ranking=ranking, name=name)
+                yield from answers_of(ids, hits)
+
+    def reranked(
+        self,
+        batches: Iterable[RowBatch],
+        source: Source,
+        k: int = 10,
+        *,
+        real: bool | str = AUTO,
+        allow: Ids | None = None,
+        metric: str | None = None,
+        name: str = "the queries",
+    ) -> Iterator[Answer]:
+        """The same, with ten times as many candidates ranked again by their rows.
+
+        metric: what their distances are; that of the model by default.
+
+        The source of the rows is read once, for all queries. Memory: the queries and the rows of
+        their candidates.
+        """
+        held = list(filter(_has_rows, batches))
+        more: dict[str, Any] = {"real": real, "allow": allow, "name": name}
+        found = [self.search(batch.rows, MORE * k, **more) for batch in held]
+        look_up = rows_by_id(source, np.unique(concat_ids(hits.ids.ravel() for hits in found)))
+        for batch, hits in zip(held, found, strict=True):
+            again = rerank(hits, batch.rows, look_up, k, metric=metric or self.metric)
+            yield from answers_of(batch.ids, again)
 
 
 def _has_rows(batch: RowBatch) -> bool:

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streambits._arrays import CheckedRows, Ids, to_numpy
+from streambits._arrays import CheckedRows, Ids
 from streambits._device import on_device
 from streambits.epochs.coder_set import CoderSet
 from streambits.errors import InputError
-from streambits.jobs.folder import JobFolder, Waiting
+from streambits.jobs.folder import JobFolder
 from streambits.methods.settings import Settings
-from streambits.model.batches import CodeBatch, RowBatch, join_batches
+from streambits.model.batches import CodeBatch, RowBatch
 from streambits.model.coder import Coder, check_reach, warn_of_reach
 from streambits.model.codes import Codes
 from streambits.model.learner import Learner
@@ -233,15 +233,11 @@ class Learning(Work):
         check_reach(far * step, len(some) * step, "to be learned")
 
     def models(self) -> dict[str, Any]:
-        if self.learner is not None:
-            return {"learner": self.learner}
-        first = [batch._replace(rows=to_numpy(batch.rows)) for batch in self._first]
-        return {"waiting": Waiting(join_batches(first))} if first else {}
+        return {} if self.learner is None else {"learner": self.learner}
 
     def resume(self, models: dict[str, Any], folder: JobFolder | None) -> None:
         del folder
         self.learner = models.get("learner", self._start_with)
-        self._first = [models["waiting"].batch] if "waiting" in models else []
         if self.learner is not None and self.device is not None:
             self.learner = self.learner.on(self.device)
 

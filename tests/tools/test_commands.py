@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from streambits.cli import app as cli
-from streambits.cli.reference import reference
+from tools.commands import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 VERBS = typer.main.get_command(cli.app).commands
@@ -16,7 +16,7 @@ WORDS = 2000
 
 
 def test_the_page_is_current_and_short():
-    assert PAGE.read_text() == reference(), "python -m streambits.cli.reference > docs/commands.md"
+    assert PAGE.read_text() == reference(), "python -m tools.commands > docs/commands.md"
     assert len(PAGE.read_text().split()) <= WORDS
 
 

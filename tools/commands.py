@@ -1,6 +1,6 @@
 """The reference of all verbs, written from their `--help`.
 
-python -m streambits.cli.reference > docs/commands.md
+python -m tools.commands > docs/commands.md
 """
 
 import sys
@@ -14,7 +14,7 @@ from streambits.cli.app import app
 from streambits.cli.config import Verb, name_of, verbs_of
 from streambits.cli.settings import default_of, described, shared_options
 
-HEAD = """<!-- Written by `python -m streambits.cli.reference`: change the verbs, not this page. -->
+HEAD = """<!-- Written by `python -m tools.commands`: change the verbs, not this page. -->
 
 # Commands
 
