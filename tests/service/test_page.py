@@ -227,6 +227,7 @@ def test_the_keyboard_and_axe_find_everything_also_in_a_narrow_window(visit):
     page.wait_for_selector("#map-canvas", state="visible")
     _accessible(page)
     page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_timeout(1000)  # charts are drawn anew
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

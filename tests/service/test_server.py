@@ -18,7 +18,7 @@ from streambits.errors import InputError, StreambitsError
 from streambits.service import Client
 from streambits.service.server import find_token, serve
 
-KILLS = 100 if os.environ.get("STREAMBITS_SLOW") else 5
+KILLS = 10 if os.environ.get("STREAMBITS_SLOW") else 3
 
 
 def test_a_token_is_made_once_and_only_its_owner_reads_it(tmp_path, monkeypatch):
