@@ -53,6 +53,7 @@ def describe(path: str | Path) -> Facts:
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> import streambits as sb
     >>> rows = np.random.default_rng(0).random((500, 8), dtype=np.float32)
     >>> file = Path(tempfile.mkdtemp()) / "model.safetensors"
