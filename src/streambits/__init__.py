@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streambits.jobs.describe import describe
     from streambits.jobs.search import open_searcher as open  # noqa: A004 - sb.open
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Coder",
