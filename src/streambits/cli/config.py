@@ -80,10 +80,10 @@ def _read_file(ctx: typer.Context, path: Path | None) -> None:
         ctx.default_map = _checked(ctx, read_config(path)) | dict(ctx.default_map or {})
 
 
-def _read_words(ctx: typer.Context, words: list[str] | None) -> None:
+def _read_words(ctx: typer.Context, words: list[str] | None) -> list[str]:
     """Values of `--set` are defaults of this verb, and go before those of the file."""
     if ctx.resilient_parsing or not words:
-        return
+        return []
     given = []
     for word in words:
         name, equals, text = word.partition("=")
@@ -96,6 +96,7 @@ def _read_words(ctx: typer.Context, words: list[str] | None) -> None:
         raise typer.BadParameter(f"{twice.name} is set twice: keep one of them")
     ctx.default_map = dict(ctx.default_map or {}) | _checked(ctx, given)
     ctx.meta[SET] = names
+    return words  # typer 0.16 wants a list
 
 
 CONFIG_HELP = "TOML file of settings: one name = value a line, without tables."
