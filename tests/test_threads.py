@@ -335,9 +335,17 @@ def test_changes_are_not_starved_by_readers():
     threads = [Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(20):
-        with gate.changing():
-            pass
+    changes = []
+
+    def change():
+        for _ in range(20):
+            with gate.changing():
+                changes.append(1)
+
+    threads.append(Thread(target=change, daemon=True))
+    threads[-1].start()
+    threads[-1].join(20)
     stop.set()
-    for thread in threads:
+    for thread in threads[:-1]:
         thread.join()
+    assert len(changes) == 20
