@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,8 +65,10 @@ def test_ray_and_beam(name, module, given):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_spark(given, sail_server, arrays, learn_here, tmp_path):
+def test_spark(given, sail_server, arrays, learn_here, tmp_path, monkeypatch):
     """The same model as in this process, and the codes of its coder."""
+    # A main module without a file, as in a worker of xdist, is a doctest to pyspark.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     sql = pytest.importorskip("pyspark.sql", reason="there is no pyspark-client")
     rows, order = given["rows"], np.random.default_rng(1).permutation(3000)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(rows[order].ravel()), 8)
