@@ -65,7 +65,7 @@ def test_ray_and_beam(name, module, given):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_spark(given, sail_server, arrays, learn_here, tmp_path, monkeypatch):
+def test_spark(*, given, sail_server, arrays, learn_here, tmp_path, monkeypatch):
     """The same model as in this process, and the codes of its coder."""
     # A main module without a file, as in a worker of xdist, is a doctest to pyspark.
     monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
